@@ -1,0 +1,173 @@
+"""The invariants, as checks over what was read.
+
+Pure: the same code judges a page in production and a whole cell in tests. The ids are those of docs/invariants.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from lingua_scheduler.core.job_state import ENDS, LIVE_STATES
+from lingua_scheduler.core.records import STANDINGS, Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lingua_scheduler.core.records import Cell, JobRecord, Ledger
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """Something that must never be so."""
+
+    invariant: str
+    subject: str
+    detail: str
+
+
+def lease_name(node_id: str, job_id: str, attempt: int) -> str:
+    """The name of a slot that an attempt has taken, as the ledger has it."""
+    return f"{node_id}:{job_id}:{attempt}"
+
+
+def audit_ledger(ledger: Ledger) -> Iterator[Violation]:
+    """S1 to S3 for one node and what holds its slots."""
+    node, node_id = ledger.record, ledger.node_id
+    fenced = [lease for lease, fenced_at, _ in ledger.leases if fenced_at]
+    if len(ledger.leases) > node.ceiling:
+        yield Violation("S1", node_id, f"{len(ledger.leases)} slots are taken, {node.ceiling} may be")
+    if node.used != len(ledger.leases):
+        yield Violation("S3", node_id, f"used is {node.used}, the ledger has {len(ledger.leases)}")
+    if node.limbo != len(fenced):
+        yield Violation("S3", node_id, f"limbo is {node.limbo}, {len(fenced)} leases are fenced")
+    if ledger.score != STANDINGS * node.group + node.standing:
+        yield Violation(
+            "S3", node_id, f"the index has {ledger.score}, not {STANDINGS} × {node.group} + {node.standing}"
+        )
+    if node.standing == Standing.available and node.used >= node.max:
+        yield Violation("S1", node_id, f"{node.used} of {node.max} slots are taken, and it can be chosen")
+    for lease, fenced_at, job in ledger.leases:
+        current = (
+            job.state in LIVE_STATES
+            and lease_name(job.node, lease.split(":")[1], job.attempt) == lease
+            and job.epoch == node.epoch
+        )
+        if current and fenced_at:
+            yield Violation("S2", lease, "it is the job's current attempt, and fenced")
+        if not current and not fenced_at:
+            yield Violation("S2", lease, f"it is not the job's current attempt ({job}), and not fenced")
+
+
+def audit_cell(cell: Cell, overdue_ms: int) -> Iterator[Violation]:
+    """Everything that can be seen in a cell at one instant; `overdue_ms` is how late a sweep may be."""
+    for ledger in cell.ledgers():
+        yield from audit_ledger(ledger)
+    yield from _leases_have_owners(cell)
+    yield from _numbers_are_sizes(cell)
+    yield from _groups_are_what_nodes_say(cell)
+    yield from _jobs_add_up(cell)
+    yield from _nothing_is_late(cell, overdue_ms)
+    yield from _nothing_is_immortal(cell)
+
+
+def _leases_have_owners(cell: Cell) -> Iterator[Violation]:
+    leases = set(cell.leases)
+    for lease in leases:
+        if lease.split(":")[0] not in cell.nodes:
+            yield Violation("S2", lease, "its node is not registered")
+    for lease in cell.limbo:
+        if lease not in leases:
+            yield Violation("S2", lease, "it is fenced, but not in the ledger")
+    for job_id, job in cell.jobs.items():
+        if job.state in LIVE_STATES and lease_name(job.node, job_id, job.attempt) not in leases:
+            yield Violation("S2", job_id, f"it is {job.state} on {job.node} without a lease")
+    held = Counter(tuple(lease.split(":")[1:]) for lease in leases)
+    for attempt, number in held.items():
+        if number > 1:
+            yield Violation("S2", ":".join(attempt), f"the attempt holds {number} slots")
+
+
+def _numbers_are_sizes(cell: Cell) -> Iterator[Violation]:
+    available = Counter(node.group for node in cell.nodes.values() if node.standing == Standing.available)
+    for group, number in cell.room.items():
+        if number != available[group]:
+            yield Violation("S3", f"group {group}", f"room is {number}, {available[group]} nodes can be chosen")
+    for group in available.keys() - cell.room.keys():
+        yield Violation("S3", f"group {group}", "nodes can be chosen, and room does not know it")
+    if set(cell.standing) != set(cell.nodes):
+        yield Violation("S3", "standing", f"{set(cell.standing) ^ set(cell.nodes)} are in one of index and nodes")
+
+
+def _groups_are_what_nodes_say(cell: Cell) -> Iterator[Violation]:
+    members = Counter(node.group for node in cell.nodes.values() if node.group)
+    if members != {group: record.nodes for group, record in cell.groups.items()}:
+        yield Violation("S3", "groups", f"the nodes say {dict(members)}")
+    served: dict[str, list[int]] = {}
+    for group, record in sorted(cell.groups.items()):
+        for pair in record.pairs:
+            served.setdefault(pair, []).append(group)
+        if cell.signatures.get(record.signature) != group:
+            yield Violation("S3", f"group {group}", "its signature leads elsewhere")
+    if {pair: sorted(groups) for pair, groups in cell.pairs.items()} != served:
+        yield Violation("S3", "pairs", f"the groups say {served}")
+    if len(cell.signatures) != len(cell.groups):
+        yield Violation("S3", "signatures", f"{len(cell.signatures)} for {len(cell.groups)} groups")
+
+
+def _jobs_add_up(cell: Cell) -> Iterator[Violation]:
+    ended = sum(cell.counts.get(state, 0) for state in ENDS)
+    under_way = sum(job.state not in ENDS for job in cell.jobs.values())
+    if cell.counts.get("accepted", 0) != ended + under_way:
+        yield Violation("S6", "jobs", f"{cell.counts} with {under_way} under way")
+    remembered = Counter(job.state for job in cell.jobs.values())
+    for state in ENDS:
+        if remembered[state] > cell.counts.get(state, 0):
+            yield Violation(
+                "S5", state, f"{remembered[state]} jobs are remembered, {cell.counts.get(state, 0)} counted"
+            )
+    for job_id, job in cell.jobs.items():
+        if (job.ended_at_ms > 0) != (job.state in ENDS):
+            yield Violation("S5", job_id, f"{job.state}, ended at {job.ended_at_ms}")
+
+
+def _nothing_is_late(cell: Cell, overdue_ms: int) -> Iterator[Violation]:
+    for member, at_ms in cell.due.items():
+        if at_ms + overdue_ms < cell.now_ms:
+            yield Violation("S4", member, f"due for {cell.now_ms - at_ms} ms")
+    for job_id, job in cell.jobs.items():
+        late = _due_too_late(job_id, job, cell)
+        if late:
+            yield Violation("S4", job_id, late)
+
+
+def _nothing_is_immortal(cell: Cell) -> Iterator[Violation]:
+    cut_off = {node_id for node_id, node in cell.nodes.items() if node.cut_off}
+    looked_after = {f"j:{job_id}" for job_id in cell.jobs} | {f"n:{node_id}" for node_id in cell.nodes}
+    looked_after |= {f"l:{lease}" for lease in cell.limbo if lease.split(":")[0] not in cut_off}
+    for member in looked_after - cell.due.keys():
+        yield Violation("S16", member, "nobody will ever look at it again")
+    for member in cell.due.keys() - looked_after:
+        if not (member.startswith("l:") and member[2:] in cell.limbo):
+            yield Violation("S16", member, "it is due, but not there")
+    for job_id in cell.tickets.keys() ^ cell.jobs.keys():
+        yield Violation("S16", job_id, "it has only one of record and ticket")
+    for field in cell.bodies:
+        if field.rsplit(":", 1)[0] not in cell.jobs:
+            yield Violation("S16", field, "its job is gone")
+    for node_id in cell.profiles.keys() ^ cell.nodes.keys():
+        yield Violation("S16", node_id, "it has only one of record and profile")
+
+
+def _due_too_late(job_id: str, job: JobRecord, cell: Cell) -> str:
+    """A job under way must be looked at by its ack, run or job deadline, whichever comes first."""
+    if job.state in ENDS:
+        return ""
+    bounds = [job.deadline_at_ms]
+    if job.state in {"RESERVED", "DISPATCHED"}:
+        bounds.append(job.reserved_at_ms + cell.tickets[job_id].ack_ms)
+    elif job.state in {"ACCEPTED", "RUNNING"}:
+        bounds.append(job.accepted_at_ms + job.run_ms)
+    at_ms = cell.due.get(f"j:{job_id}", 0)
+    return f"due at {at_ms}, its time is up at {min(bounds)}" if at_ms > min(bounds) else ""

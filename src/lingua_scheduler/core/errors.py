@@ -1,0 +1,49 @@
+"""Broken infrastructure, as exceptions. A business "no" is not here: it is a value, see `refusal`.
+
+LinguaError
+├── DependencyDown    nothing was executed, the state engine cannot serve now      retry
+├── OutcomeUnknown    written, but no reply came: it may or may not have happened   resend, same op id
+├── ScriptFailed      a script died: a bug of ours, or foreign data under our keys  report
+├── EngineMissing     there is no valkey-server or redis-server to start            install
+└── EngineFailed      the embedded engine was started and did not come up           read its log
+"""
+
+from __future__ import annotations
+
+
+class LinguaError(Exception):
+    """The root of everything that this package raises on purpose."""
+
+    code = "INTERNAL"
+    retryable = False
+
+
+class DependencyDown(LinguaError):
+    """The state engine cannot serve, and this call was not executed. `reason` tells the cases apart."""
+
+    code = "SCHEDULER_DEPENDENCY_DOWN"
+    retryable = True
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"the state engine cannot serve ({reason}): {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class OutcomeUnknown(LinguaError):
+    """The call was written, but its reply was lost. Send it again with the same op id to learn what happened."""
+
+    code = "OUTCOME_UNKNOWN"
+    retryable = True
+
+
+class ScriptFailed(LinguaError):
+    """The engine ran into an error inside one of our scripts."""
+
+
+class EngineMissing(LinguaError):
+    """No engine binary was found on this machine."""
+
+
+class EngineFailed(LinguaError):
+    """The embedded engine did not start or did not answer."""

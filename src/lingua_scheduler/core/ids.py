@@ -1,0 +1,75 @@
+"""Ids and other input, checked before it comes near a key name."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from uuid_utils import uuid7
+
+from lingua_scheduler.core.refusal import Invalid
+
+MAX_ID_LENGTH: Final = 128
+_MAX_SHOWN: Final = 40
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}").fullmatch
+_CELL: Final = re.compile(r"[a-z][a-z0-9]{0,15}").fullmatch
+_JOB_ID: Final = re.compile(r"([a-z][a-z0-9]{0,15})\.[A-Za-z0-9._-]{1,111}").fullmatch
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"
+
+
+def check_id(name: str, value: object) -> str:
+    """A node, session, request, bind or tenant id."""
+    if isinstance(value, str) and _ID(value):
+        return value
+    raise Invalid(
+        f"{name} must be 1 to {MAX_ID_LENGTH} of A-Z a-z 0-9 . _ - and begin with no mark, not {_shown(value)}"
+    )
+
+
+def check_cell(value: object) -> str:
+    """A cell's name."""
+    if isinstance(value, str) and _CELL(value):
+        return value
+    raise Invalid(f"a cell is named like c0, not {_shown(value)}")
+
+
+def check_int(name: str, value: object, least: int, most: int) -> int:
+    """A whole number within bounds. True and 1.0 are not."""
+    if type(value) is int and least <= value <= most:
+        return value
+    raise Invalid(f"{name} must be a whole number from {least} to {most}, not {_shown(value)}")
+
+
+def check_bool(name: str, value: object) -> bool:
+    """Exactly True or False."""
+    if isinstance(value, bool):
+        return value
+    raise Invalid(f"{name} must be true or false, not {_shown(value)}")
+
+
+def check_text(name: str, value: object, most: int) -> str:
+    """Text that is only ever data: bounded, and encodable."""
+    if isinstance(value, str) and len(value) <= most:
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise Invalid(f"{name} is not valid Unicode") from None
+        return value
+    raise Invalid(f"{name} must be text of at most {most} characters, not {_shown(value)}")
+
+
+def new_job_id(cell: str) -> str:
+    """A job id names its home cell: `c0.<uuid7>`. It is also the id under which a dispatch can be resent."""
+    return f"{cell}.{uuid7()}"
+
+
+def cell_of(job_id: object) -> str:
+    """The home cell that a job id names."""
+    found = _JOB_ID(job_id) if isinstance(job_id, str) else None
+    if found is None:
+        raise Invalid(f"job_id must be a cell, a dot and an id, like c0.0192f0c1, not {_shown(job_id)}")
+    return found[1]

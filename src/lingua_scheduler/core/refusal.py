@@ -1,0 +1,86 @@
+"""A business "no": a value, with a code, an HTTP status and the answer to "shall I try again?"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What every refusal with this code has in common. `detail` may name fields of the refused message."""
+
+    status: int
+    retryable: bool
+    detail: str
+    retry_after_ms: int | None = None
+
+
+CODES: Final[dict[str, Code]] = {
+    "INVALID_MESSAGE": Code(400, False, "The message does not fit its schema."),
+    "INVALID_CAPABILITY_SCHEMA": Code(400, False, "These capabilities cannot be right."),
+    "UNKNOWN_NODE": Code(404, False, "No node {node_id} is registered; register it first."),
+    "UNKNOWN_JOB": Code(404, False, "There is no job {job_id}, or its record has expired."),
+    "NODE_MISMATCH": Code(409, False, "Node {node_id} never held attempt {attempt_id} of job {job_id}."),
+    "STALE_ATTEMPT": Code(409, False, "This attempt is over or the epoch is an old one; stop working on it."),
+    "NODE_ID_CONFLICT": Code(
+        409, False, "A live node with another credential holds the id {node_id}; take another id."
+    ),
+    "NOT_ENDED": Code(409, True, "Job {job_id} has not ended yet; only an ended job can be released."),
+    "NO_CAPABLE_NODE": Code(422, False, "No registered node can serve {pair}."),
+    "ALL_CANDIDATES_FULL_OR_FAILED": Code(503, True, "Nodes can serve {pair}; none has a free slot.", 250),
+    "CELL_FULL": Code(503, True, "Cell {cell} has no room for another node or another kind of node.", 5000),
+}
+
+
+class Breakdown(msgspec.Struct, frozen=True):
+    """Why the nodes of a pool could not take a job: each counted once, under its first reason."""
+
+    pool: int = 0
+    full: int = 0
+    stale: int = 0
+    not_ready: int = 0
+    draining: int = 0
+    resting: int = 0
+    marked: int = 0
+    excluded: int = 0
+    no_service: int = 0
+    not_permitted: int = 0
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Nothing was changed, and this is why."""
+
+    code: str
+    detail: str
+    breakdown: Breakdown | None = None
+
+    @property
+    def status(self) -> int:
+        """The HTTP status that goes with it."""
+        return CODES[self.code].status
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same message may succeed later."""
+        return CODES[self.code].retryable
+
+    @property
+    def retry_after_ms(self) -> int | None:
+        """How long to wait before that; None where it is not retryable or anything goes."""
+        return CODES[self.code].retry_after_ms
+
+
+def refuse(code: str, breakdown: Breakdown | None = None, **named: object) -> Refusal:
+    """The refusal `code`, its text filled in with what the message named."""
+    return Refusal(code, CODES[code].detail.format_map(named), breakdown)
+
+
+class Invalid(ValueError):
+    """Input that cannot be right; a face turns it into the refusal it carries."""
+
+    def __init__(self, detail: str, code: str = "INVALID_MESSAGE") -> None:
+        super().__init__(detail)
+        self.refusal = Refusal(code, detail)
