@@ -1,0 +1,247 @@
+"""The tree itself: every setting with its default, its bounds and one line that says what it is for.
+
+A setting that the scripts obey has the same name here as in `Rules`, whatever its section.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, Self
+
+from msgspec.structs import fields
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from lingua_scheduler.core.records import Rules
+
+MINUTE: Final = 60_000
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+
+#: Settings that would contradict each other in another order.
+ORDER: Final[tuple[tuple[str, Literal["<", "≤"], str], ...]] = (
+    ("nodes.stale_ms", "<", "nodes.offline_ms"),
+    ("nodes.offline_ms", "<", "nodes.node_record_ttl_ms"),
+    ("nodes.reconnect_grace_ms", "<", "nodes.offline_ms"),
+    ("nodes.confirm_after_ms", "<", "nodes.limbo_ttl_ms"),
+    ("nodes.rest_ms", "≤", "nodes.max_rest_ms"),
+    ("jobs.reservation_ttl_ms", "≤", "jobs.run_timeout_ms"),
+    ("jobs.run_timeout_ms", "≤", "jobs.timeout_ms"),
+    ("jobs.result_ttl_ms", "≤", "jobs.job_record_ttl_ms"),
+    ("jobs.released_ttl_ms", "≤", "jobs.job_record_ttl_ms"),
+    ("loops.sweep_interval_ms", "≤", "jobs.reservation_ttl_ms"),
+)
+
+URL_SCHEMES: Final = ("redis", "rediss", "redis+sentinel", "redis+cluster", "unix")
+
+_ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
+
+
+class Section(BaseModel):
+    """Settings that belong to one idea."""
+
+    # Strict: TOML has types, so `port = "5010"` and `port = true` are mistakes worth hearing of.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Server(Section):
+    """Where clients and nodes find this instance."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, max_length=255, description="Address to listen on.")
+    port: int = Field(default=5010, ge=0, le=65_535, description="Port to listen on. 0: any free one.")
+
+
+class Instance(Section):
+    """This scheduler among the others that share its state engine."""
+
+    id: str = Field(default="auto", pattern=_ID, description="Its name. `auto`: a new one at every start.")
+
+
+class Engine(Section):
+    """The state engine: Redis or Valkey."""
+
+    url: str = Field(
+        default="",
+        max_length=2_048,
+        repr=False,  # it may hold a password
+        description="`redis://`, `rediss://` or `unix://`. Empty: an engine of our own, embedded. "
+        "`redis+sentinel://` and `redis+cluster://` are understood, but not served yet.",
+    )
+    data_dir: str = Field(
+        default="",
+        max_length=1_024,
+        description="Where the embedded engine keeps its data. Empty: the user's state folder.",
+    )
+    durability: Literal["default", "fsync"] = Field(
+        default="default",
+        description="`default`: a killed process loses nothing, a power cut about a second. "
+        "`fsync`: a power cut loses nothing either.",
+    )
+    key_prefix: str = Field(
+        default="lingua:v1",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$",
+        description="What every key begins with.",
+    )
+    call_timeout_ms: int = Field(
+        default=900,
+        ge=50,
+        le=MINUTE,
+        description="How long a call may take before the engine counts as down.",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _scheme_is_known(cls, url: str) -> str:
+        scheme, found, rest = url.partition("://")
+        if url and not (found and rest and scheme in URL_SCHEMES):
+            # The value itself is not shown: it may hold a password.
+            raise ValueError(f"must be empty or begin with one of {', '.join(f'{name}://' for name in URL_SCHEMES)}")
+        return url
+
+
+class Cell(Section):
+    """The part of the fleet that one hash slot serves."""
+
+    name: str = Field(default="c0", pattern=r"^[a-z0-9]{1,16}$", description="The cell of a fleet that has only one.")
+    cell_capacity: int = Field(default=1_000, ge=1, le=100_000, description="How many nodes a cell takes in.")
+    max_groups: int = Field(
+        default=256, ge=1, le=4_096, description="How many different capabilities its nodes may have."
+    )
+
+
+class Nodes(Section):
+    """When a node is chosen, rested, given up."""
+
+    default_max_concurrent_jobs: int = Field(
+        default=4, ge=1, le=1_024, description="Slots of a node that does not say how many it has."
+    )
+    stale_ms: int = Field(
+        default=35_000,
+        ge=1_000,
+        le=HOUR,
+        description="Without any sign of life for so long, a node is not chosen.",
+    )
+    offline_ms: int = Field(
+        default=45_000,
+        ge=1_000,
+        le=DAY,
+        description="Silent for so long and without a live socket, a node is lost.",
+    )
+    node_record_ttl_ms: int = Field(
+        default=3_600_000, ge=1_000, le=30 * DAY, description="How long a lost node is remembered."
+    )
+    reconnect_grace_ms: int = Field(
+        default=500,
+        ge=0,
+        le=MINUTE,
+        description="A closed socket may come back within this before its node is lost.",
+    )
+    handover_grace_ms: int = Field(
+        default=10_000,
+        ge=0,
+        le=10 * MINUTE,
+        description="The same when the scheduler itself closed the socket or died.",
+    )
+    limbo_ttl_ms: int = Field(
+        default=60_000,
+        ge=1_000,
+        le=HOUR,
+        description="How long a fenced attempt holds its slot if the node says nothing.",
+    )
+    confirm_after_ms: int = Field(
+        default=2_000,
+        ge=0,
+        le=10 * MINUTE,
+        description="A heartbeat younger than this after the fence does not prove that the node stopped.",
+    )
+    rest_ms: int = Field(
+        default=1_000,
+        ge=1,
+        le=10 * MINUTE,
+        description="How long an overloaded node rests if it does not say so itself.",
+    )
+    max_rest_ms: int = Field(
+        default=60_000, ge=1, le=HOUR, description="The longest rest that a node is given, whatever it says."
+    )
+
+
+class Jobs(Section):
+    """How long a job may take, how often it is tried, how long it is remembered."""
+
+    reservation_ttl_ms: int = Field(
+        default=5_000, ge=10, le=10 * MINUTE, description="How long a node has to acknowledge a job."
+    )
+    run_timeout_ms: int = Field(default=30_000, ge=10, le=HOUR, description="How long one attempt may run.")
+    timeout_ms: int = Field(default=60_000, ge=10, le=DAY, description="The job's deadline, over all attempts.")
+    max_retry: int = Field(default=2, ge=0, le=16, description="Tries after the first one.")
+    result_ttl_ms: int = Field(
+        default=120_000,
+        ge=1_000,
+        le=DAY,
+        description="How long text is kept after the end if nobody confirms it.",
+    )
+    job_record_ttl_ms: int = Field(
+        default=3_600_000,
+        ge=1_000,
+        le=30 * DAY,
+        description="How long an ended job is remembered that nobody confirmed.",
+    )
+    released_ttl_ms: int = Field(
+        default=300_000,
+        ge=1_000,
+        le=30 * DAY,
+        description="How long a job is remembered after its client confirmed it.",
+    )
+    retry_poll_ms: int = Field(
+        default=25, ge=1, le=MINUTE, description="How often a job that waits for a slot looks for one."
+    )
+    max_undelivered: int = Field(
+        default=10, ge=1, le=1_000, description="Attempts that never reached their node before the job fails."
+    )
+    max_overloaded: int = Field(
+        default=10, ge=1, le=1_000, description="Refusals by overloaded nodes that cost a job no try."
+    )
+    max_lost: int = Field(default=2, ge=1, le=100, description="Nodes that a job may lose before it counts as poison.")
+
+
+class Loops(Section):
+    """What runs in the background."""
+
+    sweep_interval_ms: int = Field(
+        default=200, ge=10, le=10_000, description="How often an instance looks for what is due."
+    )
+    relay_interval_ms: int = Field(
+        default=20, ge=1, le=10_000, description="How often an instance looks for news in the outbox."
+    )
+    relay_lease_ms: int = Field(
+        default=5_000,
+        ge=100,
+        le=10 * MINUTE,
+        description="An event that a relay took and did not hand over is free again.",
+    )
+
+
+class Settings(BaseModel):
+    """All settings. `Settings()` is the defaults; `load` brings in file, environment and flags."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    server: Server = Server()
+    instance: Instance = Instance()
+    engine: Engine = Engine()
+    cell: Cell = Cell()
+    nodes: Nodes = Nodes()
+    jobs: Jobs = Jobs()
+    loops: Loops = Loops()
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        values = {f"{name}.{key}": value for name, section in self for key, value in section}
+        for low, sign, high in ORDER:
+            if values[low] > values[high] or (sign == "<" and values[low] == values[high]):
+                need = "be less than" if sign == "<" else "not be greater than"
+                raise ValueError(f"{low} ({values[low]}) must {need} {high} ({values[high]})")
+        return self
+
+    def rules(self) -> Rules:
+        """The settings that the scripts obey."""
+        values = self.cell.model_dump() | self.nodes.model_dump() | self.jobs.model_dump() | self.loops.model_dump()
+        return Rules(**{field.name: values[field.name] for field in fields(Rules)})
