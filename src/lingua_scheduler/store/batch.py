@@ -1,0 +1,96 @@
+"""Calls that travel together: a lane collects them during a tick, a batch brings each its answer."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import hiredis
+
+from lingua_scheduler.core.errors import ScriptFailed
+from lingua_scheduler.store.resp import fail
+
+if TYPE_CHECKING:
+    import asyncio
+    from typing import Any
+
+    from lingua_scheduler.store.engine import Engine
+    from lingua_scheduler.store.resp import Failure
+    from lingua_scheduler.store.scripts import Script
+
+
+class Lane:
+    """The calls of one script on one cell in this tick, and the bytes that all of them begin with."""
+
+    __slots__ = ("cell", "futures", "head", "items", "rank", "script", "width")
+
+    def __init__(self, script: Script, cell: str, head: bytes, width: int) -> None:
+        self.script = script
+        self.cell = cell
+        self.rank = script.rank
+        self.head = head
+        self.width = width
+        self.items: list[bytes] = []
+        self.futures: list[asyncio.Future[bytes]] = []
+
+
+class Batch:
+    """One EVALSHA on its way: its callers in the order of their items."""
+
+    __slots__ = ("born", "cell", "data", "engine", "futures", "script", "sent_again", "size")
+
+    def __init__(
+        self, engine: Engine, lane: Lane, data: bytes, futures: list[asyncio.Future[bytes]], born: float
+    ) -> None:
+        self.engine = engine
+        self.script = lane.script
+        self.cell = lane.cell
+        self.data = data
+        self.futures = futures
+        self.size = len(futures)
+        self.born = born
+        self.sent_again = False
+
+    def answer(self, reply: Any) -> None:  # noqa: ANN401
+        if type(reply) is list and len(reply) == self.size:
+            name = self.script.name
+            for future, value in zip(self.futures, reply, strict=True):
+                if type(value) is not bytes:
+                    fail(future, partial(ScriptFailed, f"{name}: answered {value!r} for an item"))
+                elif not future.done():
+                    future.set_result(value)
+            self.engine.settled()
+        elif isinstance(reply, hiredis.ReplyError):
+            self.engine.refused(self, str(reply))
+        else:
+            message = f"{self.script.name}: not one answer for each of {self.size} items: {reply!r:.200}"
+            self.fail(partial(ScriptFailed, message))
+
+    def fail(self, failure: Failure) -> None:
+        for future in self.futures:
+            fail(future, failure)
+        self.engine.settled()
+
+    def gone(self) -> bool:
+        return all(future.done() for future in self.futures)
+
+
+class Load:
+    """The waiter of a SCRIPT LOAD. Its error is what the callers of that script will be told."""
+
+    __slots__ = ("born", "engine", "script")
+    size = 1
+
+    def __init__(self, engine: Engine, script: Script, born: float) -> None:
+        self.engine = engine
+        self.script = script
+        self.born = born
+
+    def answer(self, reply: Any) -> None:  # noqa: ANN401
+        self.engine.loaded(self.script, str(reply) if isinstance(reply, hiredis.ReplyError) else "")
+
+    def fail(self, failure: Failure) -> None:
+        """The batch behind it fails by itself."""
+
+    def gone(self) -> bool:
+        return False

@@ -1,0 +1,269 @@
+"""One connection to the engine that keeps itself alive.
+
+What was never written waits for the next socket, for a short while. What may have been written is never sent
+again: its outcome is unknown, and only the caller knows by which op id to ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+from lingua_scheduler.core.errors import DependencyDown, ScriptFailed
+from lingua_scheduler.store.resp import encode
+from lingua_scheduler.store.wire import Call, Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from lingua_scheduler.store.address import Address
+    from lingua_scheduler.store.wire import Waiter
+
+#: Error replies to the PING of a new connection that mean: nobody is served here now. Others (MISCONF is one)
+#: refuse some calls and serve others, so each call is left to its own reply.
+_AWAY: Final = frozenset({"BUSY", "CLUSTERDOWN", "DENIED", "LOADING", "MASTERDOWN", "MAXCLIENTS", "NOAUTH"})
+
+#: A connection that takes longer to be made and greeted is tried anew, however long its calls may take.
+_GREETING_S: Final = 1.0
+
+#: A timer that fires so much too late says that the event loop stood still, not that the engine did.
+_STALL_S: Final = 0.1
+
+
+class Carrier(Protocol):
+    """What the engine's face needs of a connection; Sentinel's and Cluster's follow it too."""
+
+    #: Commands that a new socket executes before any call.
+    preamble: Callable[[], list[bytes]]
+
+    def send(self, data: bytes, waiter: Waiter, cell: str) -> None:
+        """Add an encoded call to this tick's write. `cell`, the hash tag of all its keys, names the slot."""
+
+    def flush(self) -> None:
+        """Write what was added, in that order for each cell."""
+
+    async def close(self) -> None:
+        """End. Calls that wait fail, and so does every later one."""
+
+
+class Connection:
+    """A `Carrier` to one address, for ever: it reconnects until it is closed."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        timeout_ms: int = 900,
+        patience_ms: int = 500,
+        backoff_ms: tuple[int, int] = (10, 500),
+        max_pending: int = 100_000,
+        name: str = "lingua",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """A call fails after `patience_ms` when it could not be sent, after `timeout_ms` without a reply."""
+        self.address = address
+        self.preamble: Callable[[], list[bytes]] = list
+        self._timeout = timeout_ms / 1000
+        self._patience = min(patience_ms, timeout_ms) / 1000
+        self._backoff = (backoff_ms[0] / 1000, backoff_ms[1] / 1000)
+        self._max_pending = max_pending
+        self._name = name
+        self._tls = tls
+        self._loop = asyncio.get_running_loop()
+        self._wire: Wire | None = None
+        self._chunks: deque[bytes] = deque()
+        self._queue: deque[Waiter] = deque()
+        self._queued = 0
+        self._flush_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._away = partial(DependencyDown, "UNREACHABLE", f"not yet connected to {address}")
+        self._ready = asyncio.Event()
+        self._closed = False
+        self._keeper = self._loop.create_task(self._keep(), name=f"keep {address}")
+
+    async def ready(self) -> None:
+        """Wait until the engine serves; `DependencyDown` with the reason if that takes `timeout_ms`."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._ready.wait()
+        except TimeoutError:
+            raise self._away() from None
+
+    def call(self, *args: bytes | str | int) -> asyncio.Future[Any]:
+        """Send a plain command with the others of this tick."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self.send(encode(*args), Call(future, self._loop.time()))
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._loop.call_soon(self.flush)
+        return future
+
+    def send(self, data: bytes, waiter: Waiter, cell: str = "") -> None:  # noqa: ARG002 - one server has every cell
+        size = waiter.size
+        if self._closed:
+            waiter.fail(self._away)
+        elif self._queued + size + (self._wire.size if self._wire else 0) > self._max_pending:
+            waiter.fail(partial(DependencyDown, "OVERLOADED", f"{self._max_pending} calls are waiting for replies"))
+        else:
+            self._chunks.append(data)
+            self._queue.append(waiter)
+            self._queued += size
+
+    def flush(self) -> None:
+        self._flush_scheduled = False
+        queue = self._queue
+        if not queue:
+            return
+        wire = self._wire
+        if wire is not None and wire.writable:
+            wire.write(b"".join(self._chunks), queue, self._queued)
+            self._chunks.clear()
+            queue.clear()
+            self._queued = 0
+        if self._timer is None:
+            self._watch()
+
+    async def close(self) -> None:
+        self._shut()
+        self._keeper.cancel()
+        await asyncio.wait([self._keeper])
+
+    # Deadlines: one timer, on whoever has waited longest.
+
+    def _watch(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        due = []
+        if self._wire is not None and self._wire.waiters:
+            due.append(self._wire.waiters[0].born + self._timeout)
+        if self._queue:
+            due.append(self._queue[0].born + self._patience)
+        self._timer = self._loop.call_at(min(due), self._expire) if due else None
+
+    def _expire(self) -> None:
+        now = self._loop.time()
+        if self._timer is not None and now - self._timer.when() > _STALL_S:
+            # It was this process that slept: let what has arrived meanwhile be read first.
+            self._timer = self._loop.call_later(_STALL_S, self._expire)
+            return
+        wire = self._wire
+        if wire is not None and wire.waiters and wire.waiters[0].born + self._timeout <= now:
+            wire.die(f"no reply within {self._timeout * 1000:.0f} ms")
+        while self._queue and self._queue[0].born + self._patience <= now:
+            self._drop().fail(self._away)
+        self._watch()
+
+    def _drop(self) -> Waiter:
+        self._chunks.popleft()
+        waiter = self._queue.popleft()
+        self._queued -= waiter.size
+        return waiter
+
+    # The life of the socket.
+
+    async def _keep(self) -> None:
+        failures = 0
+        wire: Wire | None = None
+        try:
+            while True:
+                # The first attempt comes at once; then full jitter, so that instances come back one by one.
+                if failures:
+                    low, high = self._backoff
+                    await asyncio.sleep(random.uniform(0, min(high, low * 2 ** min(failures - 1, 16))))
+                failures += 1
+                try:
+                    async with asyncio.timeout(min(self._timeout, _GREETING_S)):
+                        wire = await self._dial()
+                        await self._greet(wire)
+                except DependencyDown as refusal:
+                    self._away = partial(DependencyDown, refusal.reason, f"{self.address}: {refusal.detail}")
+                except TimeoutError:
+                    self._away = partial(
+                        DependencyDown, "UNREACHABLE", f"{self.address}: no answer to a new connection"
+                    )
+                except (OSError, ValueError) as error:  # ValueError: a name that cannot be looked up
+                    self._away = partial(DependencyDown, "UNREACHABLE", f"{self.address}: {error}")
+                else:
+                    self._serve(wire)
+                    await wire.closed.wait()
+                    if wire.answered:
+                        failures = 0
+                if wire is not None:
+                    wire.die("it was refused")
+                    wire = None
+        finally:
+            # Also when the loop ends and cancels every task, before anybody called `close`.
+            self._shut()
+            if wire is not None:
+                wire.die("the connection was closed here")
+                await wire.closed.wait()
+
+    async def _dial(self) -> Wire:
+        address = self.address
+
+        def make() -> Wire:
+            return Wire(self.flush, self._lost)
+
+        if address.path:
+            _, wire = await self._loop.create_unix_connection(make, address.path)
+        else:
+            tls = (self._tls or ssl.create_default_context()) if address.tls else None
+            _, wire = await self._loop.create_connection(make, address.host, address.port, ssl=tls)
+        return wire
+
+    async def _greet(self, wire: Wire) -> None:
+        """Log in and see that the engine serves. The preamble travels along, but its errors refuse nobody."""
+        address = self.address
+        login: list[tuple[str | int, ...]] = []
+        if address.password:
+            login.append(("AUTH", *([address.username] if address.username else []), address.password))
+        if address.database:
+            login.append(("SELECT", address.database))
+        commands = [encode(*args) for args in (*login, ("CLIENT", "SETNAME", self._name), ("PING",))]
+        checked = len(commands)
+        commands += self.preamble()
+        calls = [Call(self._loop.create_future(), 0) for _ in commands]
+        wire.write(b"".join(commands), calls, len(calls))
+        outcomes = await asyncio.gather(*(call.future for call in calls), return_exceptions=True)
+        for index, outcome in enumerate(outcomes[:checked]):
+            if isinstance(outcome, DependencyDown) and (index < len(login) or outcome.reason in _AWAY):
+                raise outcome
+            if isinstance(outcome, ScriptFailed) and index < len(login):
+                raise DependencyDown("REFUSED", str(outcome))
+        if wire.why:
+            raise DependencyDown("UNREACHABLE", wire.why)
+        wire.answered = False
+
+    def _serve(self, wire: Wire) -> None:
+        for _ in range(len(self._queue)):
+            data, waiter = self._chunks[0], self._drop()
+            if waiter.gone():
+                waiter.fail(self._away)
+            else:
+                self.send(data, waiter)
+        self._away = partial(DependencyDown, "UNREACHABLE", f"{self.address}: it takes no more bytes")
+        self._wire = wire
+        self._ready.set()
+        self.flush()
+
+    def _lost(self, wire: Wire) -> None:
+        if wire is not self._wire:
+            return
+        self._wire = None
+        self._ready.clear()
+        self._away = partial(DependencyDown, "UNREACHABLE", f"{self.address}: {wire.why}")
+        self._watch()
+
+    def _shut(self) -> None:
+        self._closed = True
+        if self._wire is not None:
+            self._wire.die("the connection was closed here")
+        self._away = partial(DependencyDown, "CLOSED", f"the connection to {self.address} was closed here")
+        while self._queue:
+            self._drop().fail(self._away)
+        self._watch()

@@ -1,0 +1,168 @@
+"""A proxy between a client and a real server that spoils the stream at an exact byte.
+
+`up` is from the client to the server, `down` the way back. Bytes are counted from the moment a fault is
+armed, over all connections; a fault happens once. TCP on the client's side, a Unix socket on the server's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from typing import Self
+
+Direction = Literal["up", "down"]
+
+#: cut: end of stream for both. reset: RST for the client. black_hole: from here on nothing passes on any
+#: connection, but all stay open.
+Kind = Literal["cut", "reset", "black_hole"]
+
+
+@dataclass(slots=True)
+class Fault:
+    kind: Kind
+    direction: Direction
+    after: int
+
+
+class _Link:
+    """One connection through the proxy."""
+
+    def __init__(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> None:
+        self.client = client
+        self.server = server
+
+    def close(self) -> None:
+        self.client.close()
+        self.server.close()
+
+    def reset(self) -> None:
+        link = self.client.get_extra_info("socket")
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.client.transport.abort()
+        self.server.transport.abort()
+
+
+class Proxy:
+    def __init__(self, target: str) -> None:
+        """`target` is the path of the server's socket."""
+        self.target = target
+        self.fault: Fault | None = None
+        self.holed = False
+        self.refusing = False
+        #: Pass on this many bytes at a time; 0 is as they come.
+        self.dribble = 0
+        self.delay_s = 0.0
+        self.accepted = 0
+        self._changed = asyncio.Condition()
+        self._links: set[_Link] = set()
+        self._pumps: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port: int = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        self.cut()
+        for pump in self._pumps:
+            pump.cancel()
+        await asyncio.gather(*self._pumps, return_exceptions=True)
+        await self._server.wait_closed()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    def arm(self, kind: Kind, direction: Direction, after: int) -> Fault:
+        self.fault = Fault(kind, direction, after)
+        return self.fault
+
+    def drop_reply(self) -> Fault:
+        """Lose the next reply: its call was executed. A stream cannot lose one and go on, so it ends."""
+        return self.arm("cut", "down", 0)
+
+    def heal(self) -> None:
+        """No more faults; connections that lost bytes in a black hole are cut, as nobody could use them."""
+        self.fault = None
+        self.refusing = False
+        if self.holed:
+            self.holed = False
+            self.cut()
+
+    def cut(self) -> None:
+        for link in list(self._links):
+            link.close()
+
+    async def accepted_more_than(self, count: int) -> None:
+        """Wait for the connection after the `count`-th: by then the client knows that it lost the former."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.accepted > count)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.refusing:
+            writer.close()
+            return
+        try:
+            server_reader, server_writer = await asyncio.open_unix_connection(self.target)
+        except OSError:
+            writer.close()
+            return
+        link = _Link(writer, server_writer)
+        self._links.add(link)
+        for task in (
+            asyncio.create_task(self._pump("up", reader, server_writer, link)),
+            asyncio.create_task(self._pump("down", server_reader, writer, link)),
+        ):
+            self._pumps.add(task)
+            task.add_done_callback(self._pumps.discard)
+        async with self._changed:
+            self.accepted += 1
+            self._changed.notify_all()
+
+    async def _pump(
+        self, direction: Direction, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: _Link
+    ) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := await reader.read(65_536):
+                for piece in self._pieces(chunk):
+                    # At least a turn of the loop, or the client would read all pieces in one.
+                    await asyncio.sleep(self.delay_s)
+                    await self._pass(direction, piece, writer, link)
+        link.close()
+        self._links.discard(link)
+
+    def _pieces(self, chunk: bytes) -> list[bytes]:
+        step = self.dribble or len(chunk)
+        return [chunk[start : start + step] for start in range(0, len(chunk), step)]
+
+    async def _pass(self, direction: Direction, piece: bytes, writer: asyncio.StreamWriter, link: _Link) -> None:
+        fault = self.fault
+        if fault is not None and fault.direction == direction and not self.holed:
+            if len(piece) < fault.after:
+                fault.after -= len(piece)
+            else:
+                self.fault = None
+                writer.write(piece[: fault.after])
+                # What was let through arrives before the end does.
+                with contextlib.suppress(OSError):
+                    await writer.drain()
+                self._break(fault.kind, link)
+                return
+        if not (self.holed or writer.is_closing()):
+            writer.write(piece)
+            await writer.drain()
+
+    def _break(self, kind: Kind, link: _Link) -> None:
+        if kind == "black_hole":
+            self.holed = True
+        elif kind == "reset":
+            link.reset()
+        else:
+            link.close()
