@@ -1,0 +1,29 @@
+#!lua flags=allow-oom
+--[[ disconnect: a node's socket is closed. It has a short grace to come back, a longer one when the scheduler itself
+  closed it; its jobs stay with it meanwhile. The close of a connection that was replaced changes nothing.
+  ARGV  now_ms rules, then for each: { node_id connection handover }
+  OUT   AWAY until_ms (0 = it was lost already) | REPLACED | UNKNOWN_NODE                                          ]]
+-- include: clock, node_at, put_node, restand, look_again
+local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
+
+for i = 3, #ARGV do
+  local node_id, connection, handover = unpack(cmsgpack.unpack(ARGV[i]))
+  local node = node_at(node_id)
+  local answer = { "UNKNOWN_NODE" }
+  if node then
+    local profile = cmsgpack.unpack(redis.call("HGET", KEY.profiles, node_id))
+    if profile[PROFILE.connection] ~= connection then
+      answer = { "REPLACED" }
+    else
+      if node[NODE.away_until_ms] == 0 and node[NODE.lost_at_ms] == 0 then
+        node[NODE.away_until_ms] = now + rules[handover and RULE.handover_grace_ms or RULE.reconnect_grace_ms]
+        restand(node, now, rules)
+        put_node(node_id, node)
+        look_again(node_id, node, now, rules)
+      end
+      answer = { "AWAY", node[NODE.away_until_ms] }
+    end
+  end
+  answers[#answers + 1] = cmsgpack.pack(answer)
+end
+return answers

@@ -1,0 +1,58 @@
+#!lua
+--[[ dispatch: choose a node, take one of its slots, create the job.                          CREATED -> RESERVED
+  ARGV  now_ms rules, then for each job: ticket body          (body "" = none)
+  OUT   PLACED state node epoch attempt acks                  (a job that exists already: as it is now)
+        NO_CAPABLE_NODE
+        ALL_CANDIDATES_FULL_OR_FAILED pool full stale not_ready draining resting
+        OVERDUE                                               (nothing done: too much is overdue, reap first)      ]]
+-- include: clock, tally, groups_for, choose, reserve, write_tally
+local now, packed_rules, answers = clock(ARGV[1]), ARGV[2], {}
+
+-- A node that rested enough or fell stale is found only through the due-list, so that comes first.
+if redis.call("ZCOUNT", KEY.due, "-inf", now) > 0 then
+  -- include: settle
+  local _, more = settle(64, now, cmsgpack.unpack(packed_rules))
+  if more then
+    write_tally()
+    for _ = 3, #ARGV, 2 do
+      answers[#answers + 1] = cmsgpack.pack({ "OVERDUE" })
+    end
+    return answers
+  end
+end
+
+for i = 3, #ARGV, 2 do
+  local ticket = cmsgpack.unpack(ARGV[i])
+  local job_id, pair = ticket[TICKET.job], ticket[TICKET.pair]
+  local answer
+  local known = redis.call("HGET", KEY.jobs, job_id)
+  if known then
+    local job = cmsgpack.unpack(known)
+    answer = { "PLACED", job[JOB.state], job[JOB.node], job[JOB.epoch], job[JOB.attempt], job[JOB.acks] }
+  else
+    local groups = groups_for(pair, ticket[TICKET.fallback])
+    local seed, deadline = ticket[TICKET.seed], now + ticket[TICKET.timeout_ms]
+    local job = { "CREATED", 0, "", "", 0, deadline, ticket[TICKET.run_ms], seed, now, 0, 0, 0, 0, 0, {} }
+    local node_id, node
+    if #groups > 0 then
+      node_id, node = choose(groups, job, {})
+    end
+    if node_id then
+      reserve(job_id, job, node_id, node, ticket[TICKET.ack_ms], now)
+      redis.call("HSET", KEY.tickets, job_id, ARGV[i])
+      if ARGV[i + 1] ~= "" then
+        redis.call("HSET", KEY.bodies, job_id .. ":payload", ARGV[i + 1])
+      end
+      tally("accepted")
+      answer = { "PLACED", "RESERVED", node_id, job[JOB.epoch], 1, job[JOB.acks] }
+    elseif #groups == 0 then
+      answer = { "NO_CAPABLE_NODE" }
+    else
+      -- include: breakdown
+      answer = breakdown(groups)
+    end
+  end
+  answers[#answers + 1] = cmsgpack.pack(answer)
+end
+write_tally()
+return answers

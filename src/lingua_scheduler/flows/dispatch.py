@@ -1,0 +1,114 @@
+"""dispatch: choose a node, take one of its slots, create the job."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from lingua_scheduler.core.errors import DependencyDown
+from lingua_scheduler.core.ids import cell_of, check_id, check_int, check_text
+from lingua_scheduler.core.job_state import State
+from lingua_scheduler.core.language import UnknownLanguage
+from lingua_scheduler.core.pair import Pair
+from lingua_scheduler.core.records import Ticket
+from lingua_scheduler.core.refusal import Breakdown, Invalid, Refusal, refuse
+from lingua_scheduler.store.face import Answer, Face, No, pack
+
+if TYPE_CHECKING:
+    from lingua_scheduler.store.engine import Engine
+
+MAX_BODY_CHARS: Final = 64 * 1024
+MAX_TIMEOUT_MS: Final = 86_400_000
+SEEDS: Final = 2**32
+
+#: How often a dispatch is sent again while more is overdue than one run may settle. Each run settles 64 entries,
+#: so a cell that is still behind after these has lost its reapers for long.
+_PATIENCE: Final = 1_000
+
+
+class Placed(Answer, frozen=True, tag="PLACED"):
+    """The job exists and has its node. Of a job that existed already: where it is now."""
+
+    state: State
+    node_id: str
+    epoch: str
+    attempt_id: int
+    acks: int
+
+
+class Full(Answer, frozen=True, tag="ALL_CANDIDATES_FULL_OR_FAILED"):
+    """Capable nodes exist, none could take it now."""
+
+    pool: int
+    full: int
+    stale: int
+    not_ready: int
+    draining: int
+    resting: int
+
+
+class Overdue(Answer, frozen=True, tag="OVERDUE"):
+    """Nothing was done: more is overdue than one dispatch may settle."""
+
+
+_DISPATCH: Final = Face[Placed | Full | Overdue]("flows/dispatch", Placed, Full, Overdue, refuses=("NO_CAPABLE_NODE",))
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How long a job may take and how often it may be tried. The defaults are the product's."""
+
+    ack_ms: int = 5_000
+    run_ms: int = 30_000
+    timeout_ms: int = 60_000
+    max_retry: int = 2
+
+
+async def dispatch(
+    engine: Engine,
+    job_id: str,
+    session_id: str,
+    src_lang: str,
+    tgt_lang: str,
+    *,
+    body: str = "",
+    utterance_index: int = 0,
+    trace_id: str = "",
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    seed: int | None = None,
+) -> Placed | Refusal:
+    """Place a job. Sent again with the same `job_id` it answers where that job is, and creates nothing."""
+    try:
+        cell = cell_of(job_id)
+        pair = Pair.of(check_text("src_lang", src_lang, 256), check_text("tgt_lang", tgt_lang, 256))
+        fallback = pair.fallback()
+        ticket = Ticket(
+            job=job_id,
+            session=check_id("session_id", session_id),
+            utterance=check_int("utterance_index", utterance_index, 0, 2**53),
+            pair=str(pair),
+            fallback="" if fallback is None else str(fallback),
+            ack_ms=check_int("ack_ms", limits.ack_ms, 1, MAX_TIMEOUT_MS),
+            run_ms=check_int("run_ms", limits.run_ms, 1, MAX_TIMEOUT_MS),
+            timeout_ms=check_int("timeout_ms", limits.timeout_ms, 1, MAX_TIMEOUT_MS),
+            max_retry=check_int("max_retry", limits.max_retry, 0, 10),
+            seed=random.randrange(SEEDS) if seed is None else check_int("seed", seed, 0, SEEDS - 1),
+            trace=check_text("trace_id", trace_id, 128),
+        )
+        text = check_text("body", body, MAX_BODY_CHARS).encode()
+    except UnknownLanguage as unknown:
+        return Refusal("INVALID_MESSAGE", str(unknown))
+    except Invalid as invalid:
+        return invalid.refusal
+    item = pack(ticket)
+    for _ in range(_PATIENCE):
+        answer = await _DISPATCH(engine, cell, item, text)
+        if isinstance(answer, Placed):
+            return answer
+        if isinstance(answer, Full):
+            counts = Breakdown(**msgspec.structs.asdict(answer))
+            return refuse("ALL_CANDIDATES_FULL_OR_FAILED", counts, pair=pair)
+        if isinstance(answer, No):
+            return refuse(answer.code, pair=pair)
+    raise DependencyDown("BEHIND", f"cell {cell} has more overdue than {_PATIENCE} dispatches could settle")

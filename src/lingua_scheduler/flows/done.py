@@ -1,0 +1,40 @@
+"""done: the node has the result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.ids import check_int, check_text
+from lingua_scheduler.core.refusal import Invalid, Refusal
+from lingua_scheduler.flows.attempts import ATTEMPT_REFUSALS, Moved, check_attempt, refused
+from lingua_scheduler.store.face import Face, No, pack
+
+if TYPE_CHECKING:
+    from lingua_scheduler.store.engine import Engine
+
+#: A result is text (audio goes by reference); this is the largest message a node may send.
+MAX_RESULT_CHARS: Final = 4 * 1024 * 1024
+MAX_TTL_MS: Final = 86_400_000
+
+_DONE: Final = Face("flows/done", Moved, refuses=ATTEMPT_REFUSALS)
+
+
+async def done(
+    engine: Engine,
+    job_id: str,
+    attempt_id: int,
+    node_id: str,
+    epoch: str = "",
+    *,
+    result: str = "",
+    result_ttl_ms: int = 120_000,
+) -> Moved | Refusal:
+    """End the job with its result, which is stored once and stays for `result_ttl_ms` or until it is released."""
+    try:
+        cell, attempt = check_attempt(job_id, attempt_id, node_id, epoch)
+        ttl_ms = check_int("result_ttl_ms", result_ttl_ms, 1, MAX_TTL_MS)
+        text = check_text("result", result, MAX_RESULT_CHARS)
+    except Invalid as invalid:
+        return invalid.refusal
+    answer = await _DONE(engine, cell, pack((*attempt, ttl_ms)), text.encode())
+    return refused(answer, job_id, attempt_id, node_id) if isinstance(answer, No) else answer

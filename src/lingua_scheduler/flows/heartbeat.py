@@ -1,0 +1,78 @@
+"""heartbeat: a sign of life, and whatever has changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.capability import Word, capability
+from lingua_scheduler.core.ids import check_cell, check_id, check_int, check_text
+from lingua_scheduler.core.node import MAX_RUNNING, check_load, check_reported, check_running, check_slots
+from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.store.face import Answer, Face, No, pack
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lingua_scheduler.store.engine import Engine
+
+
+class Beaten(Answer, frozen=True, tag="BEATEN"):
+    """The beat was taken; these attempts the node must stop."""
+
+    epoch: str
+    standing: int
+    cancel: list[tuple[str, int]]
+
+
+_HEARTBEAT: Final = Face("flows/heartbeat", Beaten, refuses=("UNKNOWN_NODE", "STALE_ATTEMPT", "CELL_FULL"))
+
+
+async def heartbeat(
+    engine: Engine,
+    cell: str,
+    node_id: str,
+    epoch: str = "",
+    *,
+    health: str | None = None,
+    max_concurrent_jobs: int | None = None,
+    current_load: Mapping[str, float] | None = None,
+    running: Sequence[tuple[str, int]] | None = None,
+    running_jobs: int | None = None,
+    semantic_langs: Sequence[str] | None = None,
+    asr_langs: Sequence[str] | None = None,
+    nmt_pairs: Sequence[Sequence[str]] | str | None = None,
+    tts_langs: Sequence[str] | None = None,
+    services: Mapping[str, bool] | None = None,
+    labels: Mapping[str, str] | None = None,
+    accept_public_jobs: bool | None = None,
+    lenient: bool = False,
+) -> Beaten | Refusal:
+    """Take a beat. What is left out keeps its value. Many nodes' beats of one tick are one call."""
+    try:
+        cell = check_cell(cell)
+        changed, _ = capability(
+            semantic_langs=semantic_langs,
+            asr_langs=asr_langs,
+            nmt_pairs=nmt_pairs,
+            tts_langs=tts_langs,
+            services=services,
+            labels=labels,
+            accept_public_jobs=accept_public_jobs,
+            lenient=lenient,
+        )
+        word: Word = {}
+        if health is not None:
+            word["reported"] = check_reported(health)
+        if max_concurrent_jobs is not None:
+            word["max"] = check_slots(max_concurrent_jobs)
+        if current_load is not None:
+            word["load"] = check_load(current_load)
+        if running is not None:
+            word["running"] = check_running(running)
+        if running_jobs is not None:
+            word["running_jobs"] = check_int("running_jobs", running_jobs, 0, MAX_RUNNING)
+        item = pack((check_id("node_id", node_id), check_text("epoch", epoch, 64), word))
+    except Invalid as invalid:
+        return invalid.refusal
+    answer = await _HEARTBEAT(engine, cell, item, pack(changed) if changed else b"")
+    return refuse(answer.code, node_id=node_id, cell=cell) if isinstance(answer, No) else answer

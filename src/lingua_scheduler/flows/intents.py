@@ -1,0 +1,36 @@
+"""What the operator's three flows have in common: they name a node and are told how it stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lingua_scheduler.core.ids import check_cell, check_id
+from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.store.face import Answer, Face, No, pack
+
+if TYPE_CHECKING:
+    from lingua_scheduler.store.engine import Engine
+
+
+class Marked(Answer, frozen=True, tag="MARKED"):
+    """The intent is written down; so many slots of the node are still taken."""
+
+    intent: str
+    standing: int
+    used: int
+
+
+def intent_face(path: str) -> Face[Marked]:
+    """The face of one of the operator's scripts."""
+    return Face(path, Marked, refuses=("UNKNOWN_NODE",))
+
+
+async def mark(face: Face[Marked], engine: Engine, cell: str, node_id: str) -> Marked | Refusal:
+    """Check the names, run the script, say what came of it."""
+    try:
+        cell = check_cell(cell)
+        item = pack((check_id("node_id", node_id),))
+    except Invalid as invalid:
+        return invalid.refusal
+    answer = await face(engine, cell, item)
+    return refuse(answer.code, node_id=node_id) if isinstance(answer, No) else answer

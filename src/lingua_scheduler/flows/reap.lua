@@ -1,0 +1,14 @@
+#!lua flags=allow-oom
+--[[ reap: settle everything overdue: acks, results, deadlines, silent nodes, graces, rests, limbo, retention.
+  Bounded, and safe with any number of reapers: what one has settled is no longer due.
+  ARGV  now_ms rules, then for each: { limit }
+  OUT   SETTLED number more                                                                                        ]]
+-- include: clock, settle, write_tally
+local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
+
+for i = 3, #ARGV do
+  local settled, more = settle(cmsgpack.unpack(ARGV[i])[1], now, rules)
+  answers[#answers + 1] = cmsgpack.pack({ "SETTLED", settled, more })
+end
+write_tally()
+return answers

@@ -1,0 +1,102 @@
+#!lua
+--[[ register: a node joins, or comes back.
+  Same epoch: RESYNC, the ledger is compared with what it runs. A new process: NEW_PROCESS, what the old one had is
+  over. Neither: CONTINUED while the node is alive or in a grace, its attempts carried over; else RENEWED, a new epoch,
+  its old attempts in limbo. What it runs and the ledger does not know takes slots until it has stopped.
+  ARGV  now_ms rules, then for each: { node_id credential epoch process connection max reported acks tells nonce
+        capability running about }                             (running false = not told)
+  OUT   REGISTERED how epoch standing { pairs } { cancel: { job attempt } }
+        NODE_ID_CONFLICT | CELL_FULL                                                                               ]]
+-- include: clock, node_at, put_node, restand, look_again, served_pairs, signature_of, group_is_refused
+-- include: take_word, join_group, leave_group, move_on, move_leases_on, settle_running, enter_limbo, write_tally
+local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
+
+local function who_is_it(node, profile, credential, epoch, process)
+  if not node then
+    return redis.call("HLEN", KEY.nodes) >= rules[RULE.cell_capacity] and "CELL_FULL" or "NEW"
+  end
+  if credential ~= profile[PROFILE.credential] then
+    return node[NODE.lost_at_ms] == 0 and "NODE_ID_CONFLICT" or "NEW_PROCESS"
+  end
+  if epoch ~= "" and epoch == node[NODE.epoch] then
+    return "RESYNC"
+  end
+  if process ~= "" and process ~= profile[PROFILE.process] then
+    return "NEW_PROCESS"
+  end
+  local away_until = node[NODE.away_until_ms]
+  local in_grace = node[NODE.lost_at_ms] == 0 and (away_until == 0 or now < away_until)
+  return in_grace and "CONTINUED" or "RENEWED"
+end
+
+for i = 3, #ARGV do
+  local node_id, credential, epoch, process, connection, max, reported, acks, tells, nonce, capability, running, about =
+    unpack(cmsgpack.unpack(ARGV[i]))
+  local node = node_at(node_id)
+  local packed = redis.call("HGET", KEY.profiles, node_id)
+  local known = packed and cmsgpack.unpack(packed)
+  local how = who_is_it(node, known, credential, epoch, process)
+  local profile = { credential, process, connection, now, {}, false, false, false, {}, {}, true, {}, about, "" }
+  take_word(profile, capability)
+  local served = served_pairs(profile)
+  local signature = signature_of(profile, served)
+  if how ~= "NODE_ID_CONFLICT" and group_is_refused(signature, served, rules) then
+    how = "CELL_FULL"
+  end
+
+  if how == "NODE_ID_CONFLICT" or how == "CELL_FULL" then
+    answers[#answers + 1] = cmsgpack.pack({ how })
+  else
+    if not node then
+      node = { 0, 0, 0, 0, STANDING.not_ready, "", "", "active", 0, 0, 0, 0, 0, 0, 0, 0 }
+      known_nodes[node_id], indexed[node_id] = node, { 0, STANDING.not_ready }
+      redis.call("ZADD", KEY.standing, STANDING.not_ready, node_id)
+    end
+    if how ~= "RESYNC" and how ~= "CONTINUED" then
+      node[NODE.epoch] = redis.call("HINCRBY", KEY.counts, "epoch", 1) .. "-" .. nonce
+    end
+    node[NODE.max], node[NODE.reported], node[NODE.acks], node[NODE.tells] = max, reported, acks, tells
+    node[NODE.lost_at_ms], node[NODE.seen_at_ms], node[NODE.away_until_ms], node[NODE.cut_off] = 0, now, 0, 0
+    node[NODE.ceiling] = math.max(max, node[NODE.used])
+    local left = node[NODE.group]
+    node[NODE.group] = join_group(signature, served)
+    restand(node, now, rules)
+    put_node(node_id, node)
+    leave_group(left)
+    redis.call("HSET", KEY.profiles, node_id, cmsgpack.pack(profile))
+    look_again(node_id, node, now, rules)
+
+    if how == "NEW_PROCESS" then
+      move_leases_on(node_id, CAUSE.died_early, CAUSE.died, -1, now, rules)
+      running = running or {}
+    elseif how == "RENEWED" then
+      move_leases_on(node_id, CAUSE.lost_early, CAUSE.lost, -1, now, rules)
+    end
+    local cancel = {}
+    if running then
+      local unnamed, strangers
+      cancel, unnamed, strangers = settle_running(node_id, node, running, now, now, rules)
+      for _, entry in ipairs(strangers) do
+        redis.call("ZADD", KEY.leases, 0, entry[1])
+        node[NODE.used] = node[NODE.used] + 1
+        enter_limbo(node, entry[1], now, rules)
+      end
+      restand(node, now, rules)
+      node[NODE.ceiling] = math.max(max, node[NODE.used])
+      put_node(node_id, node)
+      for _, entry in ipairs(unnamed) do
+        local job = cmsgpack.unpack(redis.call("HGET", KEY.jobs, entry[2]))
+        local early = SOURCES.ACCEPTED[job[JOB.state]]
+        if not early then
+          move_on(entry[2], job, CAUSE.dropped, "dropped", now, rules)
+        elseif connection ~= "" then
+          move_on(entry[2], job, CAUSE.undelivered, "undelivered", now, rules)
+        end
+      end
+    end
+    answers[#answers + 1] =
+      cmsgpack.pack({ "REGISTERED", how, node[NODE.epoch], node[NODE.standing], served, cancel })
+  end
+end
+write_tally()
+return answers

@@ -1,0 +1,115 @@
+"""register: a node joins, or comes back."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from lingua_scheduler.core.capability import Word, capability, why_no_pool
+from lingua_scheduler.core.ids import check_bool, check_cell, check_id, check_text
+from lingua_scheduler.core.node import check_about, check_reported, check_running, check_slots
+from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.store.face import Answer, Face, No, pack
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lingua_scheduler.store.engine import Engine
+
+How = Literal["NEW", "RESYNC", "NEW_PROCESS", "CONTINUED", "RENEWED"]
+
+
+class _Registered(Answer, frozen=True, tag="REGISTERED"):
+    how: How
+    epoch: str
+    standing: int
+    pairs: list[str]
+    cancel: list[tuple[str, int]]
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """The node is in: its epoch, the pairs it serves, and what it must stop working on."""
+
+    how: How
+    epoch: str
+    standing: int
+    pairs: list[str]
+    cancel: list[tuple[str, int]]
+    warnings: list[str]
+
+
+_REGISTER: Final = Face("flows/register", _Registered, refuses=("NODE_ID_CONFLICT", "CELL_FULL"))
+
+
+async def register(
+    engine: Engine,
+    cell: str,
+    node_id: str,
+    *,
+    semantic_langs: Sequence[str] | None = None,
+    asr_langs: Sequence[str] | None = None,
+    nmt_pairs: Sequence[Sequence[str]] | str | None = None,
+    tts_langs: Sequence[str] | None = None,
+    services: Mapping[str, bool] | None = None,
+    labels: Mapping[str, str] | None = None,
+    accept_public_jobs: bool | None = None,
+    max_concurrent_jobs: int = 4,
+    health: str = "ready",
+    epoch: str = "",
+    process_id: str = "",
+    running: Sequence[tuple[str, int]] | None = None,
+    connection: str = "",
+    credential: str = "",
+    acks: bool = True,
+    tells: bool = True,
+    lenient: bool = False,
+    about: str = "",
+    nonce: str | None = None,
+) -> Registered | Refusal:
+    """Enter the node, or compare notes with it.
+
+    `acks`: it says when it has a job; one that does not accepts by the write. `tells`: it can say when it has
+    stopped. `lenient`: a field node, whose unknown languages are dropped with a warning. `connection` is the nonce of
+    its socket, "" for a node without one.
+    """
+    try:
+        cell = check_cell(cell)
+        word, warnings = capability(
+            semantic_langs=() if semantic_langs is None else semantic_langs,
+            asr_langs=asr_langs,
+            nmt_pairs=nmt_pairs,
+            tts_langs=tts_langs,
+            services=services,
+            labels=labels,
+            accept_public_jobs=accept_public_jobs,
+            lenient=lenient,
+        )
+        item = pack(
+            (
+                check_id("node_id", node_id),
+                check_text("credential", credential, 128),
+                check_text("epoch", epoch, 64),
+                check_text("process_id", process_id, 128),
+                check_text("connection", connection, 64),
+                check_slots(max_concurrent_jobs),
+                check_reported(health),
+                int(check_bool("acks", acks)),
+                int(check_bool("tells", tells)),
+                secrets.token_hex(4) if nonce is None else check_id("nonce", nonce),
+                word,
+                False if running is None else check_running(running),
+                check_about(about),
+            )
+        )
+    except Invalid as invalid:
+        return invalid.refusal
+    answer = await _REGISTER(engine, cell, item)
+    if isinstance(answer, No):
+        return refuse(answer.code, node_id=node_id, cell=cell)
+    return Registered(**msgspec.structs.asdict(answer), warnings=warnings + _no_pool(answer.pairs, word))
+
+
+def _no_pool(pairs: list[str], word: Word) -> list[str]:
+    return [] if pairs else [why_no_pool(word)]

@@ -1,0 +1,29 @@
+#!lua flags=allow-oom
+--[[ release: the client has the result. Text in and out is erased now, the record after `released_ttl_ms`.
+  ARGV  now_ms rules, then for each: { job_id }
+  OUT   RELEASED state released_at_ms | UNKNOWN_JOB | NOT_ENDED state                                              ]]
+-- include: clock, past_of
+local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
+
+for i = 3, #ARGV do
+  local job_id = unpack(cmsgpack.unpack(ARGV[i]))
+  local packed = redis.call("HGET", KEY.jobs, job_id)
+  local answer = { "UNKNOWN_JOB" }
+  if packed then
+    local job = cmsgpack.unpack(packed)
+    if job[JOB.ended_at_ms] == 0 then
+      answer = { "NOT_ENDED", job[JOB.state] }
+    else
+      local past = past_of(job)
+      if past[PAST.released_at_ms] == 0 then
+        past[PAST.released_at_ms] = now
+        redis.call("HDEL", KEY.bodies, job_id .. ":payload", job_id .. ":result")
+        redis.call("HSET", KEY.jobs, job_id, cmsgpack.pack(job))
+        redis.call("ZADD", KEY.due, now + rules[RULE.released_ttl_ms], "j:" .. job_id)
+      end
+      answer = { "RELEASED", job[JOB.state], past[PAST.released_at_ms] }
+    end
+  end
+  answers[#answers + 1] = cmsgpack.pack(answer)
+end
+return answers

@@ -1,0 +1,65 @@
+-- Of two different random nodes with room the one with the lower share of its slots taken; equal: the first. Nodes in
+-- `avoid` only when no other has room. Costs the same for any number of nodes: the index is counted, never walked.
+-- include: draw, node_at, nodes_at
+local function choose(groups, job, avoid)
+  local counts, firsts, total = {}, {}, 0
+  for i, room in ipairs(redis.call("HMGET", KEY.room, unpack(groups))) do
+    counts[i] = tonumber(room) or 0
+    total = total + counts[i]
+  end
+  if total == 0 then
+    return nil
+  end
+
+  local function first_rank(i)
+    if not firsts[i] then
+      firsts[i] = redis.call("ZCOUNT", KEY.standing, "-inf", "(" .. STANDING.count * groups[i] + STANDING.available)
+    end
+    return firsts[i]
+  end
+
+  local taken = {}
+  for _, node_id in ipairs(avoid) do
+    local score = tonumber(redis.call("ZSCORE", KEY.standing, node_id))
+    local offset = 0
+    for i, group in ipairs(groups) do
+      if score == STANDING.count * group + STANDING.available then
+        taken[#taken + 1] = offset + redis.call("ZRANK", KEY.standing, node_id) - first_rank(i)
+      end
+      offset = offset + counts[i]
+    end
+  end
+  if #taken == total then
+    taken = {}
+  end
+  table.sort(taken)
+
+  local function node_number(position)
+    for _, other in ipairs(taken) do
+      if position >= other then
+        position = position + 1
+      end
+    end
+    local i = 1
+    while position >= counts[i] do
+      position = position - counts[i]
+      i = i + 1
+    end
+    local rank = first_rank(i) + position
+    return redis.call("ZRANGE", KEY.standing, rank, rank)[1]
+  end
+
+  local free = total - #taken
+  local first = draw(job, free)
+  local one_id = node_number(first)
+  if free == 1 then
+    return one_id, node_at(one_id)
+  end
+  local second = draw(job, free - 1)
+  local two_id = node_number(second >= first and second + 1 or second)
+  local one, two = nodes_at(one_id, two_id)
+  if two[NODE.used] * one[NODE.max] < one[NODE.used] * two[NODE.max] then
+    return two_id, two
+  end
+  return one_id, one
+end

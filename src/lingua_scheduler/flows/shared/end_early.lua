@@ -1,0 +1,10 @@
+-- A job ends from outside: cancelled, or its deadline passed. What it still holds on a node is fenced.
+-- include: past_of, close_attempt, end_job
+local function end_early(job_id, job, state, cause, reason, now, rules)
+  local past = past_of(job)
+  past[PAST.reason] = reason
+  if job[JOB.state] ~= "RETRYING" then
+    close_attempt(job_id, job, cause, state, now, rules)
+  end
+  end_job(job_id, job, state, reason, rules[RULE.result_ttl_ms], now)
+end

@@ -1,0 +1,17 @@
+-- Enter a node in the due-list for the next moment at which time alone changes something about it.
+local function look_again(node_id, node, now, rules)
+  local at
+  if node[NODE.lost_at_ms] > 0 then
+    at = node[NODE.lost_at_ms] + rules[RULE.node_record_ttl_ms]
+  else
+    local stale_at = node[NODE.seen_at_ms] + rules[RULE.stale_ms]
+    at = stale_at > now and stale_at or node[NODE.seen_at_ms] + rules[RULE.offline_ms]
+    if node[NODE.away_until_ms] > 0 and node[NODE.away_until_ms] < at then
+      at = node[NODE.away_until_ms]
+    end
+    if node[NODE.rest_until_ms] > now and node[NODE.rest_until_ms] < at then
+      at = node[NODE.rest_until_ms]
+    end
+  end
+  redis.call("ZADD", KEY.due, at, "n:" .. node_id)
+end

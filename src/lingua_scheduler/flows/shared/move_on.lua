@@ -1,0 +1,31 @@
+-- The current attempt failed: the job goes to another node, or ends. Says which.
+-- include: past_of, close_attempt, place_again, end_job
+local function move_on(job_id, job, cause, reason, now, rules)
+  local ticket = cmsgpack.unpack(redis.call("HGET", KEY.tickets, job_id))
+  local past = past_of(job)
+  if cause.counts then
+    past[cause.counts] = past[cause.counts] + 1
+  end
+  -- An overloaded fleet could hand a job round until its deadline: after so many refusals each costs a try.
+  if cause.costs_try or (cause.name == "overloaded" and past[PAST.overloaded] > rules[RULE.max_overloaded]) then
+    past[PAST.tries] = past[PAST.tries] + 1
+  end
+
+  local state, why = "RETRYING", reason
+  if now >= job[JOB.deadline_at_ms] then
+    state, why = "EXPIRED", "deadline"
+  elseif past[PAST.lost] >= rules[RULE.max_lost] then
+    state, why = "FAILED", "poison"
+  elseif past[PAST.undelivered] > rules[RULE.max_undelivered] or past[PAST.tries] > ticket[TICKET.max_retry] then
+    state = "FAILED"
+  end
+
+  close_attempt(job_id, job, cause, state, now, rules)
+  if state == "RETRYING" then
+    place_again(job_id, job, ticket, now, rules)
+  else
+    past[PAST.reason] = why
+    end_job(job_id, job, state, why, rules[RULE.result_ttl_ms], now)
+  end
+  return state
+end

@@ -1,0 +1,16 @@
+-- A node's record, one table for each node in a run: two copies would overwrite each other. The index is what the
+-- engine's `standing` and `room` say of it until `put_node` brings them up to date.
+local known_nodes, indexed = {}, {}
+
+local function node_at(node_id)
+  local node = known_nodes[node_id]
+  if node == nil then
+    local packed = redis.call("HGET", KEY.nodes, node_id)
+    node = packed and cmsgpack.unpack(packed)
+    known_nodes[node_id] = node
+    if node then
+      indexed[node_id] = { node[NODE.group], node[NODE.standing] }
+    end
+  end
+  return node
+end

@@ -1,0 +1,22 @@
+-- Take a slot of the node for the job's next attempt.
+-- include: put_node
+local function reserve(job_id, job, node_id, node, ack_ms, now)
+  local attempt = job[JOB.attempt] + 1
+  node[NODE.used] = node[NODE.used] + 1
+  if node[NODE.used] >= node[NODE.max] then
+    node[NODE.standing] = STANDING.full
+  end
+  put_node(node_id, node)
+  redis.call("ZADD", KEY.leases, 0, node_id .. ":" .. job_id .. ":" .. attempt)
+  job[JOB.state] = "RESERVED"
+  job[JOB.attempt] = attempt
+  job[JOB.node] = node_id
+  job[JOB.epoch] = node[NODE.epoch]
+  job[JOB.acks] = node[NODE.acks]
+  job[JOB.reserved_at_ms] = now
+  job[JOB.dispatched_at_ms] = 0
+  job[JOB.accepted_at_ms] = 0
+  job[JOB.started_at_ms] = 0
+  redis.call("ZADD", KEY.due, math.min(now + ack_ms, job[JOB.deadline_at_ms]), "j:" .. job_id)
+  redis.call("HSET", KEY.jobs, job_id, cmsgpack.pack(job))
+end

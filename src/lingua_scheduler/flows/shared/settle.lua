@@ -1,0 +1,21 @@
+-- Everything overdue, at most `limit` entries. What one entry settles may settle another: each is looked at only if
+-- it is still due. Says how many were settled and whether more are due.
+-- include: settle_job, settle_limbo, settle_node
+local function settle(limit, now, rules)
+  local settled = 0
+  for _, member in ipairs(redis.call("ZRANGEBYSCORE", KEY.due, "-inf", now, "LIMIT", 0, limit)) do
+    local at = tonumber(redis.call("ZSCORE", KEY.due, member))
+    if at and at <= now then
+      local kind, id = string.sub(member, 1, 1), string.sub(member, 3)
+      if kind == "j" then
+        settle_job(id, now, rules)
+      elseif kind == "l" then
+        settle_limbo(id, now, rules)
+      else
+        settle_node(id, now, rules)
+      end
+      settled = settled + 1
+    end
+  end
+  return settled, redis.call("ZCOUNT", KEY.due, "-inf", now) > 0
+end

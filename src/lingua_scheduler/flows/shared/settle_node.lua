@@ -1,0 +1,18 @@
+-- Time has passed for a node: it rested enough, fell stale, was lost, or was gone for so long that it is forgotten.
+-- include: node_at, put_node, restand, look_again, lose_node, post
+local function settle_node(node_id, now, rules)
+  local node = node_at(node_id)
+  local away = node[NODE.away_until_ms]
+  local silent_ms = now - node[NODE.seen_at_ms]
+  if node[NODE.lost_at_ms] > 0 then
+    lose_node(node_id, node, now, rules)
+  elseif (away > 0 and now >= away) or silent_ms >= rules[RULE.offline_ms] then
+    node[NODE.lost_at_ms] = now
+    post("lost", "", 0, node_id, node[NODE.epoch], "", now)
+    lose_node(node_id, node, now, rules)
+  else
+    restand(node, now, rules)
+    put_node(node_id, node)
+    look_again(node_id, node, now, rules)
+  end
+end

@@ -1,0 +1,25 @@
+#!lua flags=allow-oom
+--[[ started: the node works on the job. Implies the ack.         RESERVED | DISPATCHED | ACCEPTED -> RUNNING
+  ARGV  now_ms rules, then for each: { job_id attempt node_id epoch }       (epoch "" = not told)
+  OUT   MOVED state | UNKNOWN_JOB | STALE_ATTEMPT | NODE_MISMATCH                                                  ]]
+-- include: clock, attempt_of
+local now, answers = clock(ARGV[1]), {}
+
+for i = 3, #ARGV do
+  local job_id, attempt, node_id, epoch = unpack(cmsgpack.unpack(ARGV[i]))
+  local packed = redis.call("HGET", KEY.jobs, job_id)
+  local job = packed and cmsgpack.unpack(packed)
+  local verdict = job and attempt_of(job, attempt, node_id, epoch) or "UNKNOWN_JOB"
+  if verdict == "CURRENT" and SOURCES.RUNNING[job[JOB.state]] then
+    if job[JOB.state] ~= "ACCEPTED" then
+      job[JOB.accepted_at_ms] = now
+      redis.call("ZADD", KEY.due, math.min(now + job[JOB.run_ms], job[JOB.deadline_at_ms]), "j:" .. job_id)
+    end
+    job[JOB.state] = "RUNNING"
+    job[JOB.started_at_ms] = now
+    redis.call("HSET", KEY.jobs, job_id, cmsgpack.pack(job))
+  end
+  local heard = verdict == "CURRENT" or verdict == "FINISHED"
+  answers[#answers + 1] = cmsgpack.pack(heard and { "MOVED", job[JOB.state] } or { verdict })
+end
+return answers

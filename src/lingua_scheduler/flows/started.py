@@ -1,0 +1,24 @@
+"""started: the node works on the job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.refusal import Invalid, Refusal
+from lingua_scheduler.flows.attempts import ATTEMPT_REFUSALS, Moved, check_attempt, refused
+from lingua_scheduler.store.face import Face, No, pack
+
+if TYPE_CHECKING:
+    from lingua_scheduler.store.engine import Engine
+
+_STARTED: Final = Face("flows/started", Moved, refuses=ATTEMPT_REFUSALS)
+
+
+async def started(engine: Engine, job_id: str, attempt_id: int, node_id: str, epoch: str = "") -> Moved | Refusal:
+    """The node has begun to work. Implies the ack."""
+    try:
+        cell, attempt = check_attempt(job_id, attempt_id, node_id, epoch)
+    except Invalid as invalid:
+        return invalid.refusal
+    answer = await _STARTED(engine, cell, pack(attempt))
+    return refused(answer, job_id, attempt_id, node_id) if isinstance(answer, No) else answer
