@@ -1,0 +1,36 @@
+"""audit: are the invariants kept? Read-only, in pages for production, whole for tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.audit import audit_cell, audit_ledger
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.views.cell import read_cell
+from lingua_scheduler.views.nodes import NODES_PER_PAGE, read_nodes
+
+if TYPE_CHECKING:
+    from lingua_scheduler.core.audit import Violation
+    from lingua_scheduler.store.engine import Engine
+
+#: How late a sweep may be before the auditor speaks of it: several sweeps, so that one slow one is no alarm.
+OVERDUE_MS: Final = 2_000
+
+
+async def audit(engine: Engine, cell: str, count: int = NODES_PER_PAGE) -> list[Violation] | Refusal:
+    """S1 to S3 of every node, a page at a time: the engine is never held up for long."""
+    found: list[Violation] = []
+    cursor = "0"
+    while True:
+        page = await read_nodes(engine, cell, cursor, count)
+        if isinstance(page, Refusal):
+            return page
+        found += [violation for ledger in page.nodes for violation in audit_ledger(ledger)]
+        cursor = page.cursor
+        if cursor == "0":
+            return found
+
+
+async def audit_whole(engine: Engine, cell: str, overdue_ms: int = OVERDUE_MS) -> list[Violation]:
+    """Every invariant that can be seen at one instant, over the whole cell at once."""
+    return list(audit_cell(await read_cell(engine, cell), overdue_ms))

@@ -1,0 +1,18 @@
+#!lua flags=no-writes
+--[[ job: everything known of a job.
+  ARGV  now_ms rules, then for each: { job_id }
+  OUT   JOB record ticket payload result | UNKNOWN_JOB                                                             ]]
+local answers = {}
+
+for i = 3, #ARGV do
+  local job_id = cmsgpack.unpack(ARGV[i])[1]
+  local job = redis.call("HGET", KEY.jobs, job_id)
+  local answer = { "UNKNOWN_JOB" }
+  if job then
+    local bodies = redis.call("HMGET", KEY.bodies, job_id .. ":payload", job_id .. ":result")
+    local ticket = redis.call("HGET", KEY.tickets, job_id)
+    answer = { "JOB", cmsgpack.unpack(job), cmsgpack.unpack(ticket), bodies[1] or "", bodies[2] or "" }
+  end
+  answers[#answers + 1] = cmsgpack.pack(answer)
+end
+return answers

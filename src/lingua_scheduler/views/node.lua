@@ -1,0 +1,24 @@
+#!lua flags=no-writes
+--[[ node: everything known of a node, and the attempts that hold its slots.
+  ARGV  now_ms rules, then for each: { node_id }
+  OUT   NODE record profile { pairs } { leases: lease fenced_at_ms (0 = not fenced) } | UNKNOWN_NODE                ]]
+-- include: leases_of
+local answers = {}
+
+for i = 3, #ARGV do
+  local node_id = cmsgpack.unpack(ARGV[i])[1]
+  local packed = redis.call("HGET", KEY.nodes, node_id)
+  local answer = { "UNKNOWN_NODE" }
+  if packed then
+    local node = cmsgpack.unpack(packed)
+    local profile = cmsgpack.unpack(redis.call("HGET", KEY.profiles, node_id))
+    local group = redis.call("HGET", KEY.groups, node[NODE.group])
+    local leases = {}
+    for n, entry in ipairs(leases_of(node_id)) do
+      leases[n] = { entry[1], tonumber(redis.call("HGET", KEY.limbo, entry[1]) or 0) }
+    end
+    answer = { "NODE", node, profile, group and cmsgpack.unpack(group)[GROUP.pairs] or {}, leases }
+  end
+  answers[#answers + 1] = cmsgpack.pack(answer)
+end
+return answers

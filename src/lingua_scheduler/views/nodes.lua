@@ -1,0 +1,27 @@
+#!lua flags=no-writes
+--[[ nodes: a page of the cell's nodes with their ledgers, each page one instant. A node that is there from the first
+  page to the last is on one of them at least once.
+  ARGV  now_ms rules, then for each: { cursor count }                       (cursor "0" = from the start)
+  OUT   NODES now_ms cursor { node_id record score { lease fenced_at_ms { job's state attempt node epoch } } }      ]]
+-- include: clock, leases_of
+local now, answers = clock(ARGV[1]), {}
+
+for i = 3, #ARGV do
+  local cursor, count = unpack(cmsgpack.unpack(ARGV[i]))
+  local page = redis.call("HSCAN", KEY.nodes, cursor, "COUNT", count)
+  local found = {}
+  for n = 1, #page[2], 2 do
+    local node_id = page[2][n]
+    local leases = {}
+    for k, entry in ipairs(leases_of(node_id)) do
+      local packed = redis.call("HGET", KEY.jobs, entry[2])
+      local job = packed and cmsgpack.unpack(packed)
+      local current = job and { job[JOB.state], job[JOB.attempt], job[JOB.node], job[JOB.epoch] } or {}
+      leases[k] = { entry[1], tonumber(redis.call("HGET", KEY.limbo, entry[1]) or 0), current }
+    end
+    local score = tonumber(redis.call("ZSCORE", KEY.standing, node_id) or -1)
+    found[#found + 1] = { node_id, cmsgpack.unpack(page[2][n + 1]), score, leases }
+  end
+  answers[#answers + 1] = cmsgpack.pack({ "NODES", now, page[1], found })
+end
+return answers

@@ -1,0 +1,40 @@
+"""nodes: the cell's nodes with their ledgers, page by page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.ids import check_cell, check_int, check_text
+from lingua_scheduler.core.records import Ledger
+from lingua_scheduler.core.refusal import Invalid, Refusal
+from lingua_scheduler.store.face import Answer, Face, pack
+
+if TYPE_CHECKING:
+    from lingua_scheduler.store.engine import Engine
+
+NODES_PER_PAGE: Final = 200
+
+
+class Nodes(Answer, frozen=True, tag="NODES"):
+    """A page. The last one's cursor is "0"."""
+
+    now_ms: int
+    cursor: str
+    nodes: list[Ledger]
+
+
+_NODES: Final = Face("views/nodes", Nodes)
+
+
+async def read_nodes(engine: Engine, cell: str, cursor: str = "0", count: int = NODES_PER_PAGE) -> Nodes | Refusal:
+    """Look at about `count` nodes, from `cursor` on."""
+    try:
+        cell = check_cell(cell)
+        item = pack((check_text("cursor", cursor, 20), check_int("count", count, 1, 10_000)))
+        if not cursor.isdecimal():
+            return Refusal("INVALID_MESSAGE", "cursor must be one that an earlier page gave, or 0")
+    except Invalid as invalid:
+        return invalid.refusal
+    answer = await _NODES(engine, cell, item)
+    assert isinstance(answer, Nodes)  # noqa: S101 - it refuses nothing
+    return answer
