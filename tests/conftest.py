@@ -1,0 +1,33 @@
+"""One real engine for the whole run; a test's isolation is its key prefix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.servers import start_server
+from tests.support.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from tests.support.servers import Server
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The engine that all tests of this run share."""
+    server = start_server(tmp_path_factory.mktemp("engine"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+async def world(server: Server) -> AsyncIterator[World]:
+    """An empty cell; at the end every invariant must hold."""
+    world = World()
+    await world.open(server.url)
+    yield world
+    await world.check()
+    await world.close()
