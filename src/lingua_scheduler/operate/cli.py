@@ -1,0 +1,89 @@
+"""The command `lingua`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from importlib.metadata import version
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from lingua_scheduler.config import ConfigError, load
+from lingua_scheduler.core.errors import LinguaError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+config_app = typer.Typer(no_args_is_help=True, help="The settings.")
+app.add_typer(config_app, name="config")
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on the last line, nothing for the eye.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"lingua-scheduler {version('lingua-scheduler')}")
+        raise typer.Exit
+
+
+@app.callback()
+def lingua(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Lingua Scheduler: a dispatch plane for real-time speech translation."""
+
+
+@app.command()
+def demo(
+    nodes: Annotated[int, typer.Option(min=1, max=200, help="Simulated nodes.")] = 12,
+    callers: Annotated[int, typer.Option(min=1, max=500, help="Simulated callers.")] = 20,
+    duration: Annotated[float, typer.Option(min=1, max=3600, help="How many seconds they talk.")] = 60.0,
+    seed: Annotated[int, typer.Option(help="The same seed, the same fleet.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """A minute of fleet life on an embedded engine: nodes work, fail and die, and an auditor looks on."""
+    from lingua_scheduler.operate.demo.play import play  # noqa: PLC0415 - only this command needs all of it
+
+    code = asyncio.run(play(nodes=nodes, callers=callers, duration_s=duration, seed=seed, as_json=as_json))
+    raise typer.Exit(code)
+
+
+@config_app.command("show")
+def config_show(
+    file: Annotated[Path | None, typer.Option("--config", help="A TOML file.")] = None,
+    origin: Annotated[bool, typer.Option("--origin", help="Say where each value came from.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """The settings as they are in force here."""
+    loaded = load(file)
+    for line in loaded.deprecations:
+        typer.echo(line, err=True)
+    values = {
+        f"{name}.{key}": value
+        for name, section in loaded.settings
+        for key, value in section
+        if f"{name}.{key}" in loaded.origins
+    }
+    if values["engine.url"]:
+        values["engine.url"] = "(set; it may hold a password)"
+    if as_json:
+        shown = {key: {"value": value, "origin": loaded.origins[key]} for key, value in values.items()}
+        typer.echo(json.dumps(shown if origin else values))
+        return
+    table = Table("setting", "value", *(["origin"] if origin else []))
+    for key, value in values.items():
+        table.add_row(key, str(value), *([loaded.origins[key]] if origin else []))
+    Console().print(table)
+
+
+def main() -> None:
+    """Run the command; what a user can mend is one line on standard error and exit code 2, not a traceback."""
+    try:
+        app()
+    except (ConfigError, LinguaError) as error:
+        typer.echo(f"lingua: {error}", err=True)
+        raise SystemExit(2) from None

@@ -1,0 +1,1 @@
+"""A minute of fleet life: simulated nodes and callers on a real engine, some of them dying."""

@@ -1,0 +1,64 @@
+"""The callers of the demo: each speaks, waits for the end of what it said, and speaks again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.core.ids import new_job_id
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.dispatch import Limits, dispatch
+from lingua_scheduler.flows.release import release
+from lingua_scheduler.views.job import read_job
+
+if TYPE_CHECKING:
+    import random
+
+    from lingua_scheduler.app import App
+    from lingua_scheduler.operate.demo.fleet import Fleet
+    from lingua_scheduler.operate.demo.tally import Tally
+
+#: Short, so that a minute shows what an hour would.
+LIMITS = Limits(ack_ms=1_000, run_ms=4_000, timeout_ms=15_000)
+
+
+class Caller:
+    """Somebody who talks in one language pair."""
+
+    def __init__(self, name: str, pair: tuple[str, str], rng: random.Random, fleet: Fleet, tally: Tally) -> None:
+        self._name = name
+        self._pair = pair
+        self._random = rng
+        self._fleet = fleet
+        self._tally = tally
+
+    async def talk(self, app: App, over: asyncio.Event) -> None:
+        """One utterance after the other until it is over; the last one is waited for."""
+        while not over.is_set():
+            await self._speak(app)
+            try:
+                await asyncio.wait_for(over.wait(), self._random.uniform(0.05, 0.5))
+            except TimeoutError:
+                continue
+
+    async def _speak(self, app: App) -> None:
+        tally, job_id = self._tally, new_job_id(app.cell)
+        tally.submitted += 1
+        began = time.monotonic()
+        ended = self._fleet.expect(job_id)
+        placed = await dispatch(app.engine, job_id, self._name, *self._pair, body='{"audio_ref": "…"}', limits=LIMITS)
+        if isinstance(placed, Refusal):
+            tally.refused[placed.code] += 1
+            return
+        tally.accepted += 1
+        await self._fleet.assign(job_id, placed.attempt_id, placed.node_id, placed.epoch)
+        await ended
+        job = await read_job(app.engine, job_id)
+        if isinstance(job, Refusal):
+            raise LinguaError(f"job {job_id} ended and is gone: {job.detail}")
+        tally.heard[job.record.state] += 1
+        if job.record.state == "FINISHED":
+            tally.latencies_ms.append((time.monotonic() - began) * 1000)
+        await release(app.engine, job_id)
