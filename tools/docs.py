@@ -1,0 +1,207 @@
+"""`python -m tools.docs [--check]`: write the pages of docs/ that follow from the code, or name the stale ones."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, get_args, get_origin
+
+from lingua_scheduler.config.load import FILE_VARIABLE, LEAVES, env_name
+from lingua_scheduler.config.old_keys import OLD_KEYS
+from lingua_scheduler.config.settings import ORDER, Settings
+from lingua_scheduler.core.attempt_end import CAUSES
+from lingua_scheduler.core.job_state import ENDS, MOVES, STATES
+from lingua_scheduler.store.keys import CELL_KEYS, cell_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pydantic.fields import FieldInfo
+
+DOCS: Final = Path(__file__).parents[1] / "docs"
+NOTE: Final = "<!-- Written by `./dev docs`. Change the code, not this page. -->"
+
+
+CONFIG_INTRO: Final = f"""\
+A setting can come from four places. A flag beats the environment, the environment beats the file, and the file beats
+the default. The file is TOML; a flag or the variable `{FILE_VARIABLE}` names it. A key that nobody knows is refused,
+and the message names the nearest one that exists. `_ms` at the end of a name means milliseconds."""
+
+OLD_FILE_INTRO: Final = """\
+The file of the first scheduler loads as it is. Each old key gives one line of warning. Seconds become milliseconds, and
+the list of cluster URLs becomes one URL. Old and new keys may stand in one file. Two keys that mean the same must not
+differ. `[server]` is the same in both."""
+
+KEYS_INTRO: Final = """\
+This is all that the scheduler keeps in Redis or Valkey. A cell has a fixed set of keys. They share one hash tag, so
+they live in one slot of a Cluster: `{example}` holds the jobs of the cell `{cell}`. A script declares every key that it
+touches and never builds a name."""
+
+STATES_INTRO: Final = """\
+A job begins as `{start}` and ends in exactly one of {ends}. An end is final. Any
+move that is not in this table is refused."""
+
+CAUSES_INTRO: Final = """\
+*Released*: the slot is free at once. *Limbo*: the node may still be at work, so the slot stays taken until the node
+says otherwise or `nodes.limbo_ttl_ms` is over. A job that has spent its tries fails."""
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    lines = [[*head], *([*row] for row in rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def page(*parts: str) -> str:
+    """A page of parts, with a blank line between them."""
+    return "\n\n".join((NOTE, *parts)) + "\n"
+
+
+def config() -> str:
+    """Every setting, with what it means and where it can be given."""
+    parts = [
+        "# Settings",
+        CONFIG_INTRO,
+        '```toml\n[server]\nport = 5010\n\n[engine]\nurl = "redis://localhost:6379"\n```',
+        "The same from the environment: `LINGUA_SERVER__PORT=5010`.",
+    ]
+    for name in Settings.model_fields:
+        rows = [
+            (
+                f"`{key}`",
+                _type(field),
+                _value(field.default),
+                _bounds(field),
+                f"`{env_name(key)}`",
+                field.description or "",
+            )
+            for key, field in LEAVES.items()
+            if key.split(".")[0] == name
+        ]
+        parts += [
+            f"## [{name}]",
+            type(getattr(Settings(), name)).__doc__ or "",
+            table(("key", "type", "default", "bounds", "variable", "meaning"), rows),
+        ]
+    parts += [
+        "## Settings that must fit together",
+        "Settings that contradict each other are refused at the start.",
+        "\n".join(f"- `{low}` {sign} `{high}`" for low, sign, high in ORDER),
+        "## The old `config.toml`",
+        OLD_FILE_INTRO,
+        table(
+            ("old key", "now"),
+            ((f"`{old.key}`", f"`{old.now}`" if old.now else f"no effect: {old.why}") for old in OLD_KEYS.values()),
+        ),
+    ]
+    return page(*parts)
+
+
+def _type(field: FieldInfo) -> str:
+    if get_origin(field.annotation) is Literal:
+        return " or ".join(f"`{value}`" for value in get_args(field.annotation))
+    return "whole number" if field.annotation is int else "text"
+
+
+def _value(value: object) -> str:
+    return "empty" if value == "" else f"`{value}`"
+
+
+def _bounds(field: FieldInfo) -> str:
+    found = {
+        name: getattr(one, name) for one in field.metadata for name in _BOUNDS if getattr(one, name, None) is not None
+    }
+    if "ge" in found:
+        return f"{found['ge']} … {found['le']}"
+    return ", ".join(_BOUNDS[name].format(value) for name, value in found.items())
+
+
+_BOUNDS: Final = {
+    "ge": "",
+    "le": "",
+    "min_length": "at least {} character",
+    "max_length": "at most {} characters",
+    "pattern": "`{}`",
+}
+
+
+def keys() -> str:
+    """Every key of the state engine."""
+    prefix, cell = Settings().engine.key_prefix, Settings().cell.name
+    return page(
+        "# Keys",
+        KEYS_INTRO.format(example=cell_key(prefix, cell, "jobs"), cell=cell),
+        table(
+            ("key", "type", "member or field", "value", "lives"),
+            ((f"`{key.name}`", key.type, key.member, key.value, key.life) for key in CELL_KEYS),
+        ),
+    )
+
+
+def job_states() -> str:
+    """The life of a job, as tables and as a picture."""
+    moves = [(source, target, event) for source, targets in MOVES.items() for target, event in targets.items()]
+    start = STATES[0]
+    picture = [
+        "stateDiagram-v2",
+        f"  [*] --> {start}",
+        *(f"  {source} --> {target}: {event}" for source, target, event in moves),
+        *(f"  {end} --> [*]" for end in ENDS),
+    ]
+    return page(
+        "# The life of a job",
+        STATES_INTRO.format(start=start, ends=", ".join(f"`{end}`" for end in ENDS)),
+        "```mermaid\n" + "\n".join(picture) + "\n```",
+        table(("from", "to", "when"), ((f"`{source}`", f"`{target}`", event) for source, target, event in moves)),
+        "## How an attempt ends without a result",
+        CAUSES_INTRO,
+        table(
+            ("cause", "what happened", "its slot", "costs a try", "counts toward"),
+            (
+                (
+                    f"`{cause.name}`",
+                    cause.event,
+                    cause.lease,
+                    "yes" if cause.costs_try else "no",
+                    f"`jobs.max_{cause.counts}`" if cause.counts else "",
+                )
+                for cause in CAUSES
+            ),
+        ),
+    )
+
+
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    "config.md": config,
+    "keys.md": keys,
+    "job-states.md": job_states,
+}
+
+
+def stale(folder: Path = DOCS) -> list[str]:
+    """The pages that differ from what the code says now."""
+    found = {name: folder / name for name in PAGES}
+    return [
+        name for name, path in found.items() if not path.exists() or path.read_text(encoding="utf-8") != PAGES[name]()
+    ]
+
+
+def main(arguments: list[str], folder: Path = DOCS) -> int:
+    """Write what is stale, or with `--check` only name it."""
+    if set(arguments) - {"--check"}:
+        print("usage: python -m tools.docs [--check]", file=sys.stderr)
+        return 2
+    names = stale(folder)
+    for name in names:
+        if arguments:
+            print(f"docs/{name} is stale: run ./dev docs")
+        else:
+            folder.mkdir(exist_ok=True)
+            (folder / name).write_text(PAGES[name](), encoding="utf-8")
+            print(f"docs/{name} written")
+    return 1 if names and arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
