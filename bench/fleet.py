@@ -1,0 +1,96 @@
+"""What the benches measure with: a server of their own, a fleet of any size, complete cycles, CPU of a process."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.ids import new_job_id
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.ack import ack
+from lingua_scheduler.flows.deliver import deliver
+from lingua_scheduler.flows.dispatch import Placed, dispatch
+from lingua_scheduler.flows.done import done
+from lingua_scheduler.flows.register import register
+from lingua_scheduler.store.scripts import Script
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from lingua_scheduler.store.engine import Engine
+
+CELL: Final = "c0"
+GROUPS: Final = 8
+BODY: Final = '{"audio_ref": "blob://0192f0c1", "pipeline": {"use_asr": true, "use_nmt": true}}'
+RESULT: Final = '{"text_asr": "good morning", "text_translated": "早上好", "tts_audio": "blob://0192f0c2"}'
+
+_NOOP: Final = "#!lua\nlocal answers = {}\nfor i = 3, #ARGV do\n  answers[#answers + 1] = 'x'\nend\nreturn answers\n"
+NOOP: Final = Script("noop", _NOOP, hashlib.sha1(_NOOP.encode(), usedforsecurity=False).hexdigest(), (), -1)
+
+
+def cpu_us(pid: int) -> float:
+    """The CPU time that a process has had, in microseconds; the kernel counts nanoseconds here, and ticks elsewhere."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1000
+
+
+async def enrol(engine: Engine, number: int, slots: int) -> None:
+    """Register `number` nodes of eight kinds, all of which serve en:zh."""
+    for first in range(0, number, 500):
+        answers = await asyncio.gather(
+            *(
+                register(
+                    engine,
+                    CELL,
+                    f"node-{n}",
+                    semantic_langs=["en", "zh"],
+                    labels={"kind": str(n % GROUPS)},
+                    max_concurrent_jobs=slots,
+                    nonce=f"n{n}",
+                )
+                for n in range(first, min(first + 500, number))
+            )
+        )
+        if refused := next((answer for answer in answers if isinstance(answer, Refusal)), None):
+            raise RuntimeError(refused.detail)
+
+
+async def place(engine: Engine) -> tuple[str, Placed]:
+    """One job on its node."""
+    job_id = new_job_id(CELL)
+    placed = await dispatch(engine, job_id, "session-1", "en", "zh", body=BODY)
+    if isinstance(placed, Refusal):
+        raise RuntimeError(placed.detail)  # noqa: TRY004 - a bench that is refused has measured nothing
+    return job_id, placed
+
+
+async def finish(engine: Engine, job_id: str, placed: Placed) -> None:
+    """The job's end."""
+    ended = await done(engine, job_id, placed.attempt_id, placed.node_id, placed.epoch, result=RESULT)
+    if isinstance(ended, Refusal):
+        raise RuntimeError(ended.detail)  # noqa: TRY004
+
+
+async def cycle(engine: Engine) -> None:
+    """A complete job: dispatch, deliver, ack, done."""
+    job_id, placed = await place(engine)
+    await deliver(engine, job_id, placed.attempt_id, placed.node_id, placed.epoch)
+    await ack(engine, job_id, placed.attempt_id, placed.node_id, placed.epoch)
+    await finish(engine, job_id, placed)
+
+
+async def four_noops(engine: Engine) -> None:
+    """As many round trips as a cycle, and nothing in them."""
+    for _ in range(4):
+        await engine.run(NOOP, CELL, (b"x",))
+
+
+async def at_once(work: Callable[[], Awaitable[None]], number: int, in_flight: int) -> None:
+    """Do `work` `number` times, `in_flight` at a time."""
+
+    async def lane() -> None:
+        for _ in range(number // in_flight):
+            await work()
+
+    await asyncio.gather(*(lane() for _ in range(in_flight)))
