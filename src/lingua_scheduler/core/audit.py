@@ -90,7 +90,8 @@ def _leases_have_owners(cell: Cell) -> Iterator[Violation]:
 
 
 def _numbers_are_sizes(cell: Cell) -> Iterator[Violation]:
-    available = Counter(node.group for node in cell.nodes.values() if node.standing == Standing.available)
+    nodes = [node for node in cell.nodes.values() if node.group and node.standing == Standing.available]
+    available = Counter(node.group for node in nodes)
     for group, number in cell.room.items():
         if number != available[group]:
             yield Violation("S3", f"group {group}", f"room is {number}, {available[group]} nodes can be chosen")

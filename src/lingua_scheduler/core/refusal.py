@@ -29,8 +29,8 @@ CODES: Final[dict[str, Code]] = {
         409, False, "A live node with another credential holds the id {node_id}; take another id."
     ),
     "NOT_ENDED": Code(409, True, "Job {job_id} has not ended yet; only an ended job can be released."),
-    "NO_CAPABLE_NODE": Code(422, False, "No registered node can serve {pair}."),
-    "ALL_CANDIDATES_FULL_OR_FAILED": Code(503, True, "Nodes can serve {pair}; none has a free slot.", 250),
+    "NO_CAPABLE_NODE": Code(422, False, "No registered node can serve {pair}: {missing}."),
+    "ALL_CANDIDATES_FULL_OR_FAILED": Code(503, True, "{pool} in the pool of {pair}; none can take a job now.", 250),
     "CELL_FULL": Code(503, True, "Cell {cell} has no room for another node or another kind of node.", 5000),
 }
 

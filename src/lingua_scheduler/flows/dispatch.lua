@@ -2,7 +2,7 @@
 --[[ dispatch: choose a node, take one of its slots, create the job.                          CREATED -> RESERVED
   ARGV  now_ms rules, then for each job: ticket body          (body "" = none)
   OUT   PLACED state node epoch attempt acks                  (a job that exists already: as it is now)
-        NO_CAPABLE_NODE
+        NO_CAPABLE_NODE src tgt                               (whether any node takes the one, gives the other)
         ALL_CANDIDATES_FULL_OR_FAILED pool full stale not_ready draining resting
         OVERDUE                                               (nothing done: too much is overdue, reap first)      ]]
 -- include: clock, tally, groups_for, choose, reserve, write_tally
@@ -46,7 +46,8 @@ for i = 3, #ARGV, 2 do
       tally("accepted")
       answer = { "PLACED", "RESERVED", node_id, job[JOB.epoch], 1, job[JOB.acks] }
     elseif #groups == 0 then
-      answer = { "NO_CAPABLE_NODE" }
+      -- include: ends_served
+      answer = { "NO_CAPABLE_NODE", ends_served(pair) }
     else
       -- include: breakdown
       answer = breakdown(groups)

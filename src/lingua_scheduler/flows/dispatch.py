@@ -14,7 +14,7 @@ from lingua_scheduler.core.language import UnknownLanguage
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.records import Ticket
 from lingua_scheduler.core.refusal import Breakdown, Invalid, Refusal, refuse
-from lingua_scheduler.store.face import Answer, Face, No, pack
+from lingua_scheduler.store.face import Answer, Face, pack
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
@@ -49,11 +49,26 @@ class Full(Answer, frozen=True, tag="ALL_CANDIDATES_FULL_OR_FAILED"):
     resting: int
 
 
+class Incapable(Answer, frozen=True, tag="NO_CAPABLE_NODE"):
+    """No registered node could ever take it: whether any takes the source, and whether any gives the target."""
+
+    takes_source: bool
+    gives_target: bool
+
+    def missing(self, pair: Pair) -> str:
+        """The part that is missing, in words."""
+        if not self.takes_source:
+            return f"none has semantic repair (and asr) for {pair.src}"
+        if not self.gives_target:
+            return f"none translates into {pair.tgt}"
+        return f"some take {pair.src} and some give {pair.tgt}, but none does both"
+
+
 class Overdue(Answer, frozen=True, tag="OVERDUE"):
     """Nothing was done: more is overdue than one dispatch may settle."""
 
 
-_DISPATCH: Final = Face[Placed | Full | Overdue]("flows/dispatch", Placed, Full, Overdue, refuses=("NO_CAPABLE_NODE",))
+_DISPATCH: Final = Face[Placed | Full | Incapable | Overdue]("flows/dispatch", Placed, Full, Incapable, Overdue)
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -108,7 +123,7 @@ async def dispatch(
             return answer
         if isinstance(answer, Full):
             counts = Breakdown(**msgspec.structs.asdict(answer))
-            return refuse("ALL_CANDIDATES_FULL_OR_FAILED", counts, pair=pair)
-        if isinstance(answer, No):
-            return refuse(answer.code, pair=pair)
+            return refuse("ALL_CANDIDATES_FULL_OR_FAILED", counts, pair=pair, pool=counts.pool)
+        if isinstance(answer, Incapable):
+            return refuse("NO_CAPABLE_NODE", pair=pair, missing=answer.missing(pair))
     raise DependencyDown("BEHIND", f"cell {cell} has more overdue than {_PATIENCE} dispatches could settle")

@@ -31,7 +31,6 @@ class No(Answer, frozen=True):
 _NOES: Final[dict[str, type[No]]] = {
     code: msgspec.defstruct(code, [], bases=(No,), tag=code, array_like=True, frozen=True)  # type: ignore[misc]
     for code in CODES
-    if code != "ALL_CANDIDATES_FULL_OR_FAILED"
 }
 
 A = TypeVar("A", bound=Answer)

@@ -6,7 +6,7 @@ local function forget_node(node_id, node)
     redis.call("HDEL", KEY.limbo, entry[1])
     redis.call("ZREM", KEY.due, "l:" .. entry[1])
   end
-  if node[NODE.standing] == STANDING.available then
+  if node[NODE.standing] == STANDING.available and node[NODE.group] > 0 then
     redis.call("HINCRBY", KEY.room, node[NODE.group], -1)
   end
   leave_group(node[NODE.group])

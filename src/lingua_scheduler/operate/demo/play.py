@@ -73,6 +73,7 @@ async def _live(
     console: Console,
 ) -> None:
     ends_at = time.monotonic() + duration_s
+    languages = {node.node_id: node.languages for node in fleet.nodes.values()}
     lives = [asyncio.create_task(fleet.live(node)) for node in fleet.nodes.values()]
     talks = [asyncio.create_task(caller.talk(app, over)) for caller in callers]
     with Live(console=console, auto_refresh=False, transient=False) as live:
@@ -80,7 +81,7 @@ async def _live(
             _raise_first(lives + talks)
             page = await read_nodes(app.engine, app.cell)
             if not isinstance(page, Refusal) and console.is_terminal:
-                live.update(draw(page.nodes, tally, ends_at - time.monotonic()), refresh=True)
+                live.update(draw(page.nodes, languages, tally, ends_at - time.monotonic()), refresh=True)
             await asyncio.sleep(FRAME_S)
             if time.monotonic() >= ends_at:
                 over.set()

@@ -18,23 +18,25 @@ if TYPE_CHECKING:
 _COLOURS = {"available": "green", "full": "yellow", "resting": "cyan", "stale": "red"}
 
 
-def draw(ledgers: list[Ledger], tally: Tally, left_s: float) -> Group:
+def draw(ledgers: list[Ledger], languages: dict[str, tuple[str, ...]], tally: Tally, left_s: float) -> Group:
     """The whole screen."""
-    return Group(_nodes(ledgers), _counts(tally, left_s), Panel("\n".join(tally.news) or "all quiet", title="news"))
+    return Group(
+        _nodes(ledgers, languages), _counts(tally, left_s), Panel("\n".join(tally.news) or "all quiet", title="news")
+    )
 
 
-def _nodes(ledgers: list[Ledger]) -> Table:
+def _nodes(ledgers: list[Ledger], languages: dict[str, tuple[str, ...]]) -> Table:
     table = Table(title="Lingua Scheduler: a fleet on an embedded Valkey", expand=True)
-    for name in ("node", "standing", "slots", "in limbo"):
+    for name in ("node", "languages", "standing", "slots (▒: in limbo)"):
         table.add_column(name)
-    for ledger in sorted(ledgers, key=lambda one: one.node_id):
+    for ledger in sorted(ledgers, key=lambda one: (len(one.node_id), one.node_id)):
         node, standing = ledger.record, Standing(ledger.record.standing).name
         taken = "█" * (node.used - node.limbo) + "▒" * node.limbo + "·" * max(0, node.max - node.used)
         table.add_row(
             ledger.node_id,
+            " ".join(languages[ledger.node_id]),
             Text(standing, style=_COLOURS.get(standing, "magenta")),
             f"{taken} {node.used}/{node.max}",
-            str(node.limbo or ""),
         )
     return table
 
