@@ -46,9 +46,9 @@ def last_line(out: str) -> dict[str, Any]:
 
 def adds_up(report: dict[str, Any]) -> bool:
     ends = sum(report[state] for state in ("finished", "failed", "cancelled", "expired"))
-    return (
-        report["submitted"] == report["accepted"] + report["refused"]
-        and report["accepted"] == report["ended"] == report["ended_in_engine"] == ends
+    submitted = report["accepted"] + report["refused"]
+    return bool(
+        report["submitted"] == submitted and report["accepted"] == report["ended"] == report["ended_in_engine"] == ends
     )
 
 

@@ -44,7 +44,7 @@ for i = 3, #ARGV, 2 do
         redis.call("HSET", KEY.bodies, job_id .. ":payload", ARGV[i + 1])
       end
       tally("accepted")
-      answer = { "PLACED", "RESERVED", node_id, job[JOB.epoch], 1, job[JOB.acks] }
+      answer = { "PLACED", "RESERVED", node_id, job[JOB.epoch], job[JOB.attempt], job[JOB.acks] }
     elseif #groups == 0 then
       -- include: ends_served
       answer = { "NO_CAPABLE_NODE", ends_served(pair) }

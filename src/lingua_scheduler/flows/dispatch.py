@@ -10,7 +10,7 @@ import msgspec
 from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.ids import cell_of, check_id, check_int, check_text
 from lingua_scheduler.core.job_state import State
-from lingua_scheduler.core.language import UnknownLanguage
+from lingua_scheduler.core.language import UnknownLanguage, reduce_language
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.records import Ticket
 from lingua_scheduler.core.refusal import Breakdown, Invalid, Refusal, refuse
@@ -80,6 +80,13 @@ class Limits(msgspec.Struct, frozen=True):
     max_retry: int = 2
 
 
+def _language(field: str, tag: object) -> str:
+    try:
+        return reduce_language(check_text(field, tag, 256))
+    except UnknownLanguage as unknown:
+        raise Invalid(f"{field}: {unknown}") from None
+
+
 async def dispatch(
     engine: Engine,
     job_id: str,
@@ -96,7 +103,7 @@ async def dispatch(
     """Place a job. Sent again with the same `job_id` it answers where that job is, and creates nothing."""
     try:
         cell = cell_of(job_id)
-        pair = Pair.of(check_text("src_lang", src_lang, 256), check_text("tgt_lang", tgt_lang, 256))
+        pair = Pair(_language("src_lang", src_lang), _language("tgt_lang", tgt_lang))
         fallback = pair.fallback()
         ticket = Ticket(
             job=job_id,
@@ -112,8 +119,6 @@ async def dispatch(
             trace=check_text("trace_id", trace_id, 128),
         )
         text = check_text("body", body, MAX_BODY_CHARS).encode()
-    except UnknownLanguage as unknown:
-        return Refusal("INVALID_MESSAGE", str(unknown))
     except Invalid as invalid:
         return invalid.refusal
     item = pack(ticket)

@@ -27,9 +27,10 @@ for i = 3, #ARGV do
     end
     local state = move_on(job_id, job, overloaded and CAUSE.overloaded or CAUSE.failed, reason, now, rules)
     local reserved = job[JOB.state] == "RESERVED"
-    answer = { "MOVED", state, state == "RETRYING" and attempt + 1 or attempt, reserved }
     if reserved then
-      answer[5], answer[6], answer[7] = job[JOB.node], job[JOB.epoch], job[JOB.acks]
+      answer = { "MOVED", state, job[JOB.attempt], true, job[JOB.node], job[JOB.epoch], job[JOB.acks] }
+    else
+      answer = { "MOVED", state, state == "RETRYING" and attempt + 1 or attempt, false }
     end
   elseif verdict == "FINISHED" then
     answer = { "STALE_ATTEMPT" }

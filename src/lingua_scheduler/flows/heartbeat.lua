@@ -55,7 +55,7 @@ for i = 3, #ARGV, 2 do
       for _, entry in ipairs(leases_of(node_id)) do
         local fenced_at = tonumber(redis.call("HGET", KEY.limbo, entry[1]))
         if fenced_at and fenced_at <= now - rules[RULE.confirm_after_ms] and node[NODE.limbo] > word.running_jobs then
-          end_limbo(node, entry[1], now, rules)
+          end_limbo(node_id, node, entry[1], now, rules)
         end
       end
     end

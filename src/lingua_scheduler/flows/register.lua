@@ -8,7 +8,8 @@
   OUT   REGISTERED how epoch standing { pairs } { cancel: { job attempt } }
         NODE_ID_CONFLICT | CELL_FULL                                                                               ]]
 -- include: clock, node_at, put_node, restand, look_again, served_pairs, signature_of, group_is_refused
--- include: take_word, join_group, leave_group, move_on, move_leases_on, settle_running, enter_limbo, write_tally
+-- include: take_word, join_group, leave_group, leases_of, move_on, move_leases_on, settle_running, enter_limbo
+-- include: write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 local function who_is_it(node, profile, credential, epoch, process)
@@ -27,6 +28,15 @@ local function who_is_it(node, profile, credential, epoch, process)
   local away_until = node[NODE.away_until_ms]
   local in_grace = node[NODE.lost_at_ms] == 0 and (away_until == 0 or now < away_until)
   return in_grace and "CONTINUED" or "RENEWED"
+end
+
+-- A node that was cut off and registers is believed once more: what it has yet to confirm gets a new time limit.
+local function wait_again(node_id)
+  for _, entry in ipairs(leases_of(node_id)) do
+    if redis.call("HEXISTS", KEY.limbo, entry[1]) == 1 then
+      redis.call("ZADD", KEY.due, "NX", now + rules[RULE.limbo_ttl_ms], "l:" .. entry[1])
+    end
+  end
 end
 
 for i = 3, #ARGV do
@@ -55,43 +65,49 @@ for i = 3, #ARGV do
     if how ~= "RESYNC" and how ~= "CONTINUED" then
       node[NODE.epoch] = redis.call("HINCRBY", KEY.counts, "epoch", 1) .. "-" .. nonce
     end
+    local was_cut_off, left = node[NODE.cut_off] == 1, node[NODE.group]
     node[NODE.max], node[NODE.reported], node[NODE.acks], node[NODE.tells] = max, reported, acks, tells
     node[NODE.lost_at_ms], node[NODE.seen_at_ms], node[NODE.away_until_ms], node[NODE.cut_off] = 0, now, 0, 0
-    node[NODE.ceiling] = math.max(max, node[NODE.used])
-    local left = node[NODE.group]
     node[NODE.group] = join_group(signature, served)
+    redis.call("HSET", KEY.profiles, node_id, cmsgpack.pack(profile))
+
+    -- What the old process had goes to others, or waits: nobody gets a slot here before what the node itself claims
+    -- to run has taken its own.
+    if how == "NEW_PROCESS" or how == "RENEWED" then
+      node[NODE.standing] = STANDING.not_ready
+      put_node(node_id, node)
+      if how == "NEW_PROCESS" then
+        move_leases_on(node_id, CAUSE.died_early, CAUSE.died, -1, now, rules)
+        running = running or {}
+      else
+        move_leases_on(node_id, CAUSE.lost_early, CAUSE.lost, -1, now, rules)
+      end
+    end
+    local cancel, unnamed, strangers = {}, {}, {}
+    if running then
+      cancel, unnamed, strangers = settle_running(node_id, node, running, now, now, rules)
+    end
+    for _, entry in ipairs(strangers) do
+      redis.call("ZADD", KEY.leases, 0, entry[1])
+      node[NODE.used] = node[NODE.used] + 1
+      enter_limbo(node, entry[1], now, rules)
+    end
+    if was_cut_off then
+      wait_again(node_id)
+    end
+    node[NODE.ceiling] = math.max(max, node[NODE.used])
     restand(node, now, rules)
     put_node(node_id, node)
     leave_group(left)
-    redis.call("HSET", KEY.profiles, node_id, cmsgpack.pack(profile))
     look_again(node_id, node, now, rules)
 
-    if how == "NEW_PROCESS" then
-      move_leases_on(node_id, CAUSE.died_early, CAUSE.died, -1, now, rules)
-      running = running or {}
-    elseif how == "RENEWED" then
-      move_leases_on(node_id, CAUSE.lost_early, CAUSE.lost, -1, now, rules)
-    end
-    local cancel = {}
-    if running then
-      local unnamed, strangers
-      cancel, unnamed, strangers = settle_running(node_id, node, running, now, now, rules)
-      for _, entry in ipairs(strangers) do
-        redis.call("ZADD", KEY.leases, 0, entry[1])
-        node[NODE.used] = node[NODE.used] + 1
-        enter_limbo(node, entry[1], now, rules)
-      end
-      restand(node, now, rules)
-      node[NODE.ceiling] = math.max(max, node[NODE.used])
-      put_node(node_id, node)
-      for _, entry in ipairs(unnamed) do
-        local job = cmsgpack.unpack(redis.call("HGET", KEY.jobs, entry[2]))
-        local early = SOURCES.ACCEPTED[job[JOB.state]]
-        if not early then
-          move_on(entry[2], job, CAUSE.dropped, "dropped", now, rules)
-        elseif connection ~= "" then
-          move_on(entry[2], job, CAUSE.undelivered, "undelivered", now, rules)
-        end
+    for _, entry in ipairs(unnamed) do
+      local job = cmsgpack.unpack(redis.call("HGET", KEY.jobs, entry[2]))
+      local early = SOURCES.ACCEPTED[job[JOB.state]]
+      if not early then
+        move_on(entry[2], job, CAUSE.dropped, "dropped", now, rules)
+      elseif connection ~= "" then
+        move_on(entry[2], job, CAUSE.undelivered, "undelivered", now, rules)
       end
     end
     answers[#answers + 1] =

@@ -26,13 +26,19 @@ class Taken(Answer, frozen=True, tag="TAKEN"):
 _RELAY: Final = Face("flows/relay", Taken)
 
 
+def _events(value: object) -> list[Event] | tuple[Event, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(event, Event) for event in value):
+        raise Invalid("handed_over must be entries that a relay took")
+    return value
+
+
 async def relay(
     engine: Engine, cell: str, handed_over: Sequence[Event] = (), limit: int = RELAY_LIMIT
 ) -> Taken | Refusal:
     """Delete the entries that were handed over and take the next ones. What is never confirmed comes back."""
     try:
         cell = check_cell(cell)
-        item = pack((check_int("limit", limit, 0, 10_000), handed_over))
+        item = pack((check_int("limit", limit, 0, 10_000), _events(handed_over)))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _RELAY(engine, cell, item)

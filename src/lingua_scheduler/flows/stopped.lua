@@ -17,7 +17,8 @@ for i = 3, #ARGV do
   local answer = { verdict or "UNKNOWN_JOB" }
   if verdict == "CURRENT" then
     local state = move_on(job_id, job, CAUSE.stopped, "stopped", now, rules)
-    answer = { "MOVED", state, state == "RETRYING" and attempt + 1 or attempt }
+    local waits = job[JOB.state] == "RETRYING"
+    answer = { "MOVED", state, waits and attempt + 1 or job[JOB.attempt] }
   elseif verdict == "FINISHED" then
     answer = { "STALE_ATTEMPT" }
   elseif entry and entry[3] == "stopped" then

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
 
 NODES_PER_PAGE: Final = 200
+#: The engine reads a cursor as an unsigned 64-bit number, and fails on a larger one.
+_CURSORS: Final = 2**64
 
 
 class Nodes(Answer, frozen=True, tag="NODES"):
@@ -26,13 +28,18 @@ class Nodes(Answer, frozen=True, tag="NODES"):
 _NODES: Final = Face("views/nodes", Nodes)
 
 
+def _cursor(value: object) -> str:
+    text = check_text("cursor", value, 20)
+    if text.isascii() and text.isdecimal() and int(text) < _CURSORS:
+        return text
+    raise Invalid("cursor must be one that an earlier page gave, or 0")
+
+
 async def read_nodes(engine: Engine, cell: str, cursor: str = "0", count: int = NODES_PER_PAGE) -> Nodes | Refusal:
     """Look at about `count` nodes, from `cursor` on."""
     try:
         cell = check_cell(cell)
-        item = pack((check_text("cursor", cursor, 20), check_int("count", count, 1, 10_000)))
-        if not cursor.isdecimal():
-            return Refusal("INVALID_MESSAGE", "cursor must be one that an earlier page gave, or 0")
+        item = pack((_cursor(cursor), check_int("count", count, 1, 10_000)))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _NODES(engine, cell, item)

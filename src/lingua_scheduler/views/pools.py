@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from lingua_scheduler.core.ids import check_cell
+from lingua_scheduler.core.ids import check_cell, check_text
 from lingua_scheduler.core.language import UnknownLanguage
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.records import Standing
@@ -36,9 +36,9 @@ async def read_pools(engine: Engine, cell: str, pair: str = "") -> list[Pool] | 
     """Look at one pair, or at all that the cell serves."""
     try:
         cell = check_cell(cell)
-        name = str(Pair.parse(pair)) if pair else ""
+        name = str(Pair.parse(pair)) if check_text("pair", pair, 256) else ""
     except UnknownLanguage as unknown:
-        return Refusal("INVALID_MESSAGE", str(unknown))
+        return Refusal("INVALID_MESSAGE", f"pair: {unknown}")
     except Invalid as invalid:
         return invalid.refusal
     answer = await _POOLS(engine, cell, pack((name,)))

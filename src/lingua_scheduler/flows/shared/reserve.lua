@@ -1,13 +1,16 @@
--- Take a slot of the node for the job's next attempt.
+-- Take a slot of the node for the job's next attempt. A number under which the node claims to work already (it lies, or
+-- our memory was rolled back) is passed over.
 -- include: put_node
 local function reserve(job_id, job, node_id, node, ack_ms, now)
-  local attempt = job[JOB.attempt] + 1
+  local attempt = job[JOB.attempt]
+  repeat
+    attempt = attempt + 1
+  until redis.call("ZADD", KEY.leases, 0, node_id .. ":" .. job_id .. ":" .. attempt) == 1
   node[NODE.used] = node[NODE.used] + 1
   if node[NODE.used] >= node[NODE.max] then
     node[NODE.standing] = STANDING.full
   end
   put_node(node_id, node)
-  redis.call("ZADD", KEY.leases, 0, node_id .. ":" .. job_id .. ":" .. attempt)
   job[JOB.state] = "RESERVED"
   job[JOB.attempt] = attempt
   job[JOB.node] = node_id

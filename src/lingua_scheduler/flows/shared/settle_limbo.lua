@@ -12,7 +12,7 @@ local function settle_limbo(lease, now, rules)
     redis.call("ZREM", KEY.due, "l:" .. lease)
   else
     outcome = "forgiven"
-    end_limbo(node, lease, now, rules)
+    end_limbo(node_id, node, lease, now, rules)
   end
   put_node(node_id, node)
   post(outcome, job_id, tonumber(attempt), node_id, node[NODE.epoch], "", now)

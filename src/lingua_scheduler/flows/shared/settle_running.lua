@@ -13,7 +13,7 @@ local function settle_running(node_id, node, running, fenced_before, now, rules)
     if fenced_at and named[lease] then
       cancel[#cancel + 1] = { entry[2], entry[3] }
     elseif fenced_at and fenced_at <= fenced_before then
-      end_limbo(node, lease, now, rules)
+      end_limbo(node_id, node, lease, now, rules)
     elseif not fenced_at and not named[lease] then
       unnamed[#unnamed + 1] = entry
     end

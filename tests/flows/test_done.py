@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lingua_scheduler.core.records import Event
+from lingua_scheduler.flows.attempts import Moved
+from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.flows.done import done
+from lingua_scheduler.flows.fail import fail
+from lingua_scheduler.flows.heartbeat import heartbeat
+from tests.support.cells import GONE, watch
+from tests.support.stage import T0, A, B, bring, code_of, join, place, sweep
+from tests.support.world import CELL
+
+if TYPE_CHECKING:
+    from lingua_scheduler.core.job_state import State
+    from tests.support.world import World
+
+
+@pytest.mark.parametrize("state", ["RESERVED", "DISPATCHED", "ACCEPTED", "RUNNING"])
+async def test_a_result_ends_the_job_from_any_live_state(world: World, state: State) -> None:
+    await join(world)
+    await bring(world, state)
+    world.now_ms += 7
+    answer, changes = await watch(world, done(world.engine, A, 1, "n1", "1-n1", result="hi", result_ttl_ms=50))
+    assert answer == Moved("FINISHED")
+    assert changes == {
+        "nodes": {"n1": {"used": 0}},
+        "jobs": {A: {"state": "FINISHED", "ended_at_ms": T0 + 7}},
+        "bodies": {f"{A}:result": "hi"},
+        "leases": {f"n1:{A}:1": GONE},
+        "due": {f"j:{A}": T0 + 57},
+        "outbox": {Event("ended", A, 1, "n1", "1-n1", "", T0 + 7): T0 + 7},
+        "counts": {"FINISHED": 1},
+    }
+
+
+async def test_a_result_may_be_empty(world: World) -> None:
+    await join(world)
+    await place(world, body="text")
+    _, changes = await watch(world, done(world.engine, A, 1, "n1"))
+    assert "bodies" not in changes
+    assert changes["due"] == {f"j:{A}": T0 + 120_000}
+
+
+async def test_a_result_lets_a_full_node_be_chosen_again(world: World) -> None:
+    await join(world, max_concurrent_jobs=1)
+    await place(world)
+    _, changes = await watch(world, done(world.engine, A, 1, "n1"))
+    assert changes["nodes"] == {"n1": {"used": 0, "standing": 0}}
+    assert changes["standing"] == {"n1": 16}
+    assert changes["room"] == {1: 1}
+
+
+async def test_a_node_over_its_lowered_slots_stays_full(world: World) -> None:
+    await join(world)
+    await asyncio.gather(place(world), place(world, B))
+    await heartbeat(world.engine, CELL, "n1", max_concurrent_jobs=1)
+    _, changes = await watch(world, done(world.engine, A, 1, "n1"))
+    assert changes["nodes"] == {"n1": {"used": 1}}
+    _, changes = await watch(world, done(world.engine, B, 1, "n1"))
+    assert changes["nodes"] == {"n1": {"used": 0, "standing": 0}}
+
+
+async def test_a_result_does_not_wake_a_draining_node(world: World) -> None:
+    await join(world, max_concurrent_jobs=1)
+    await place(world)
+    await heartbeat(world.engine, CELL, "n1", health="draining")
+    _, changes = await watch(world, done(world.engine, A, 1, "n1"))
+    assert changes["nodes"] == {"n1": {"used": 0}}
+
+
+async def test_a_repeated_result_is_heard_and_stored_once(world: World) -> None:
+    await join(world)
+    await place(world)
+    await done(world.engine, A, 1, "n1", result="first")
+    world.now_ms += 1
+    again = done(world.engine, A, 1, "n1", result="second")
+    assert await watch(world, again) == (Moved("FINISHED"), {})
+
+
+async def test_the_same_result_twice_in_one_tick_frees_one_slot(world: World) -> None:
+    await join(world)
+    await asyncio.gather(place(world), place(world, B))
+    answers, changes = await watch(world, asyncio.gather(*(done(world.engine, A, 1, "n1") for _ in range(2))))
+    assert answers == [Moved("FINISHED")] * 2
+    assert changes["nodes"] == {"n1": {"used": 1, "standing": 0}}
+    assert changes["counts"] == {"FINISHED": 1}
+
+
+async def test_results_of_one_tick_are_kept_apart(world: World) -> None:
+    await join(world)
+    await asyncio.gather(place(world), place(world, B))
+    answers, changes = await watch(
+        world,
+        asyncio.gather(
+            done(world.engine, A, 1, "n1", result="a"),
+            done(world.engine, "c0.x", 1, "n1", result="x"),
+            done(world.engine, B, 1, "n1", result="b", result_ttl_ms=1),
+        ),
+    )
+    assert [code_of(answer) for answer in answers] == ["", "UNKNOWN_JOB", ""]
+    assert changes["bodies"] == {f"{A}:result": "a", f"{B}:result": "b"}
+    assert changes["due"] == {f"j:{A}": T0 + 120_000, f"j:{B}": T0 + 1}
+    assert changes["counts"] == {"FINISHED": 2}
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "EXPIRED"])
+async def test_a_late_result_of_a_fenced_attempt_only_ends_its_limbo(world: World, state: State) -> None:
+    await join(world, max_concurrent_jobs=1)
+    await bring(world, state)
+    answer, changes = await watch(world, done(world.engine, A, 1, "n1", result="late"))
+    assert code_of(answer) == "STALE_ATTEMPT"
+    lease = f"n1:{A}:1"
+    assert changes == {
+        "nodes": {"n1": {"used": 0, "limbo": 0, "standing": 0}},
+        "standing": {"n1": 16},
+        "room": {1: 1},
+        "leases": {lease: GONE},
+        "limbo": {lease: GONE},
+        "due": {f"l:{lease}": GONE},
+    }
+
+
+async def test_a_late_result_does_not_touch_the_job_s_next_attempt(world: World) -> None:
+    await join(world, "n1")
+    await place(world)
+    await join(world, "n2")
+    world.now_ms += 5_000
+    await sweep(world)
+    answer, changes = await watch(world, done(world.engine, A, 1, "n1", result="late"))
+    assert code_of(answer) == "STALE_ATTEMPT"
+    assert changes == {
+        "nodes": {"n1": {"used": 0, "limbo": 0}},
+        "leases": {f"n1:{A}:1": GONE},
+        "limbo": {f"n1:{A}:1": GONE},
+        "due": {f"l:n1:{A}:1": GONE},
+    }
+
+
+async def test_a_result_of_an_attempt_that_was_released_changes_nothing(world: World) -> None:
+    await join(world)
+    await place(world)
+    await fail(world.engine, A, 1, "n1", reason="broken")
+    answer, changes = await watch(world, done(world.engine, A, 1, "n1", result="late"))
+    assert (code_of(answer), changes) == ("STALE_ATTEMPT", {})
+
+
+async def test_a_result_is_fenced_like_every_word_about_an_attempt(world: World) -> None:
+    await join(world)
+    await place(world)
+    for attempt, code in {
+        (A, 1, "n1", "1-n0"): "STALE_ATTEMPT",
+        (A, 1, "n2", ""): "NODE_MISMATCH",
+        (A, 2, "n1", ""): "NODE_MISMATCH",
+        (B, 1, "n1", ""): "UNKNOWN_JOB",
+        (A, 0, "n1", ""): "INVALID_MESSAGE",
+    }.items():
+        answer, changes = await watch(world, done(world.engine, *attempt, result="x"))
+        assert (code_of(answer), changes) == (code, {})
+
+
+@pytest.mark.parametrize("wrong", [{"result_ttl_ms": 0}, {"result_ttl_ms": 86_400_001}, {"result": "\ud800"}])
+async def test_a_result_that_cannot_be_right_never_reaches_the_engine(world: World, wrong: dict[str, str]) -> None:
+    answer = await done(world.engine, A, 1, "n1", **wrong)  # type: ignore[arg-type]  # the point of the test
+    assert code_of(answer) == "INVALID_MESSAGE"
+
+
+async def test_a_result_after_the_cancel_of_the_same_tick_finds_the_job_cancelled(world: World) -> None:
+    await join(world)
+    await bring(world, "RUNNING")
+    late, _ = await asyncio.gather(done(world.engine, A, 1, "n1"), cancel(world.engine, A))
+    assert code_of(late) == "STALE_ATTEMPT"
+    cell = await world.cell()
+    assert (cell.jobs[A].state, cell.nodes["n1"].used) == ("CANCELLED", 0)

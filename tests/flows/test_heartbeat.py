@@ -1,0 +1,340 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lingua_scheduler.core.records import GroupRecord, Rules
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.flows.heartbeat import Beaten, heartbeat
+from tests.support.cells import GONE, watch
+from tests.support.stage import T0, A, B, C, bring, code_of, join, place, sweep
+from tests.support.world import CELL
+
+if TYPE_CHECKING:
+    from tests.flows.conftest import MakeWorld
+    from tests.support.world import World
+
+
+async def test_a_beat_is_a_sign_of_life_and_nothing_else(world: World) -> None:
+    await join(world)
+    world.now_ms += 7
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", "1-n1"))
+    assert answer == Beaten("1-n1", 0, [])
+    assert changes == {"nodes": {"n1": {"seen_at_ms": T0 + 7}}, "due": {"n:n1": T0 + 35_007}}
+
+
+@pytest.mark.parametrize("health", ["registering", "degraded", "draining", "offline"])
+async def test_only_a_ready_node_is_chosen(world: World, health: str) -> None:
+    await join(world)
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", health=health))
+    assert answer == Beaten("1-n1", 4, [])
+    assert changes == {
+        "nodes": {"n1": {"reported": health, "standing": 4}},
+        "standing": {"n1": 20},
+        "room": {1: 0},
+    }
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", health="ready"))
+    assert answer == Beaten("1-n1", 0, [])
+    assert changes == {
+        "nodes": {"n1": {"reported": "ready", "standing": 0}},
+        "standing": {"n1": 16},
+        "room": {1: 1},
+    }
+
+
+async def test_a_beat_wakes_a_stale_node(world: World) -> None:
+    await join(world)
+    world.now_ms += 35_000
+    await sweep(world)
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1"))
+    assert answer == Beaten("1-n1", 0, [])
+    assert changes == {
+        "nodes": {"n1": {"standing": 0, "seen_at_ms": T0 + 35_000}},
+        "standing": {"n1": 16},
+        "room": {1: 1},
+        "due": {"n:n1": T0 + 70_000},
+    }
+
+
+async def test_the_slots_of_a_node_can_be_raised_and_lowered(world: World) -> None:
+    """Lowered below what it holds: nothing is taken from it, and it gets nothing more."""
+    await join(world)
+    await asyncio.gather(place(world), place(world, B))
+    _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", max_concurrent_jobs=3))
+    assert changes == {
+        "nodes": {"n1": {"max": 3, "ceiling": 3, "standing": 0}},
+        "standing": {"n1": 16},
+        "room": {1: 1},
+    }
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", max_concurrent_jobs=1))
+    assert answer == Beaten("1-n1", 1, [])
+    assert changes["nodes"] == {"n1": {"max": 1, "ceiling": 2, "standing": 1}}
+
+
+async def test_a_node_s_load_is_kept_for_show(world: World) -> None:
+    await join(world)
+    _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", current_load={"gpu": 0.5, "cpu": 1}))
+    assert changes == {"profiles": {"n1": {"load": [("cpu", 1.0), ("gpu", 0.5)]}}}
+    assert await watch(world, heartbeat(world.engine, CELL, "n1")) == (Beaten("1-n1", 0, []), {})
+
+
+async def test_a_capability_that_comes_with_a_beat_moves_the_node_to_its_group(world: World) -> None:
+    await join(world)
+    old = (await world.cell()).groups[1].signature
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", tts_langs=["zh"]))
+    assert answer == Beaten("1-n1", 0, [])
+    new = (await world.cell()).groups[2].signature
+    update = changes["profiles"]["n1"].pop("update")
+    assert changes == {
+        "nodes": {"n1": {"group": 2}},
+        "profiles": {"n1": {"tts": ["zh"]}},
+        "standing": {"n1": 32},
+        "room": {1: GONE, 2: 1},
+        "groups": {1: GONE, 2: GroupRecord(new, 1, ["en:zh"])},
+        "signatures": {old: GONE, new: 2},
+        "pairs": {"en:zh": [2]},
+        "counts": {"group": 2},
+    }
+    assert len(update) == 40
+
+
+async def test_a_capability_that_is_repeated_with_every_beat_changes_nothing(world: World) -> None:
+    await join(world)
+    said: dict[str, Any] = {"tts_langs": ["zh"], "labels": {"region": "eu"}}
+    await heartbeat(world.engine, CELL, "n1", **said)
+    assert await watch(world, heartbeat(world.engine, CELL, "n1", **said)) == (Beaten("1-n1", 0, []), {})
+    await heartbeat(world.engine, CELL, "n1", tts_langs=["en"])
+    _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", **said))
+    assert changes["profiles"]["n1"]["tts"] == ["zh"]
+
+
+async def test_a_beat_with_what_the_node_registered_with_keeps_its_group(world: World) -> None:
+    await join(world)
+    said: dict[str, Any] = {"semantic_langs": ["en", "zh"], "nmt_pairs": [["en", "zh"]]}
+    _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", **said))
+    assert changes.keys() == {"profiles"}
+    assert changes["profiles"]["n1"].keys() == {"update"}
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ({"semantic_langs": ["en"]}, {"semantic": ["en"]}),
+        ({"asr_langs": ["en"]}, {"asr": ["en"]}),
+        ({"nmt_pairs": "any"}, {"nmt": True}),
+        ({"tts_langs": []}, {"tts": []}),
+        ({"services": {"tone": False}}, {"services": [("tone", False)]}),
+        ({"labels": {"region": "eu"}}, {"labels": [("region", "eu")]}),
+        ({"accept_public_jobs": False}, {"public": False}),
+    ],
+)
+async def test_a_field_left_out_keeps_its_value(world: World, said: dict[str, Any], kept: dict[str, Any]) -> None:
+    await join(world)
+    _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", **said))
+    assert changes["profiles"]["n1"].pop("update")
+    assert changes["profiles"] == {"n1": kept}
+
+
+async def test_a_node_can_lose_all_its_pools_and_get_them_back(world: World) -> None:
+    await join(world)
+    await place(world)
+    _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", nmt_pairs=[]))
+    assert changes["nodes"] == {"n1": {"group": 0}}
+    assert changes["standing"] == {"n1": 0}
+    assert changes["pairs"] == {"en:zh": GONE}
+    assert "counts" not in changes
+    _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", nmt_pairs=[["en", "zh"]]))
+    assert changes["nodes"] == {"n1": {"group": 2}}
+    assert changes["pairs"] == {"en:zh": [2]}
+
+
+async def test_one_kind_of_node_more_than_the_cell_may_have_is_refused(make_world: MakeWorld) -> None:
+    world = await make_world(Rules(max_groups=2))
+    for number in range(3):
+        await join(world, f"n{number}")
+    await heartbeat(world.engine, CELL, "n1", tts_langs=["zh"])
+    world.now_ms += 1
+    late = {"tts_langs": ["en"], "health": "degraded", "current_load": {"gpu": 1}, "max_concurrent_jobs": 9}
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n2", **late))  # type: ignore[arg-type]
+    assert code_of(answer) == "CELL_FULL"
+    assert changes == {}
+    assert isinstance(await heartbeat(world.engine, CELL, "n2", tts_langs=["zh"]), Beaten)
+
+
+@pytest.mark.parametrize("running_jobs", [0, 1, 2, 3])
+async def test_a_low_enough_number_of_running_jobs_ends_the_oldest_names_limbo(world: World, running_jobs: int) -> None:
+    """Of three fenced attempts and one current, only what exceeds the number is certainly over."""
+    await join(world, max_concurrent_jobs=4)
+    for job_id in (C, B, A):
+        await bring(world, "CANCELLED", job_id)
+    await bring(world, "RUNNING", "c0.d")
+    world.now_ms += 2_000
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running_jobs=running_jobs))
+    over = [f"n1:{job_id}:1" for job_id in (A, B, C)][: 3 - running_jobs]
+    assert answer == Beaten("1-n1", 0 if over else 1, [])
+    if over:
+        assert changes == {
+            "nodes": {
+                "n1": {
+                    "used": running_jobs + 1,
+                    "limbo": running_jobs,
+                    "standing": 0,
+                    "seen_at_ms": T0 + 2_000,
+                }
+            },
+            "standing": {"n1": 16},
+            "room": {1: 1},
+            "leases": dict.fromkeys(over, GONE),
+            "limbo": dict.fromkeys(over, GONE),
+            "due": dict.fromkeys([f"l:{lease}" for lease in over], GONE) | {"n:n1": T0 + 37_000},
+        }
+    else:
+        assert changes.keys() == {"nodes", "due"}
+
+
+async def test_a_number_that_may_be_older_than_the_fence_confirms_nothing(world: World) -> None:
+    await join(world)
+    await place(world)
+    await place(world, B)
+    await cancel(world.engine, A)
+    world.now_ms += 1
+    await cancel(world.engine, B)
+    world.now_ms += 1_999
+    _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running_jobs=0))
+    assert changes["limbo"] == {f"n1:{A}:1": GONE}
+    world.now_ms += 1
+    _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running_jobs=0))
+    assert changes["limbo"] == {f"n1:{B}:1": GONE}
+
+
+async def test_a_list_of_what_runs_ends_the_limbo_of_what_it_leaves_out(world: World) -> None:
+    """A is current and named, B fenced and named, C fenced and left out, d current and left out."""
+    await join(world, max_concurrent_jobs=4)
+    await bring(world, "RUNNING", A)
+    await bring(world, "CANCELLED", B)
+    await bring(world, "CANCELLED", C)
+    await bring(world, "RUNNING", "c0.d")
+    world.now_ms += 2_000
+    answer, changes = await watch(
+        world, heartbeat(world.engine, CELL, "n1", running=[(B, 1), ("c0.z", 3), (A, 1), ("c0.y", 2)])
+    )
+    assert answer == Beaten("1-n1", 0, [(B, 1), ("c0.y", 2), ("c0.z", 3)])
+    lease = f"n1:{C}:1"
+    assert changes == {
+        "nodes": {"n1": {"used": 3, "limbo": 1, "standing": 0, "seen_at_ms": T0 + 2_000}},
+        "standing": {"n1": 16},
+        "room": {1: 1},
+        "leases": {lease: GONE},
+        "limbo": {lease: GONE},
+        "due": {f"l:{lease}": GONE, "n:n1": T0 + 37_000},
+    }
+
+
+async def test_a_list_that_may_be_older_than_the_fence_confirms_nothing(world: World) -> None:
+    await join(world)
+    await bring(world, "CANCELLED")
+    world.now_ms += 1_999
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=[]))
+    assert answer == Beaten("1-n1", 0, [])
+    assert changes.keys() == {"nodes", "due"}
+    world.now_ms += 1
+    _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=[]))
+    assert changes["limbo"] == {f"n1:{A}:1": GONE}
+
+
+async def test_a_list_is_worth_more_than_a_number(world: World) -> None:
+    await join(world)
+    await bring(world, "CANCELLED")
+    world.now_ms += 2_000
+    answer = await heartbeat(world.engine, CELL, "n1", running=[(A, 1)], running_jobs=0)
+    assert answer == Beaten("1-n1", 0, [(A, 1)])
+    assert (await world.cell()).nodes["n1"].limbo == 1
+
+
+async def test_a_lost_node_serves_again_once_it_has_confirmed_everything(world: World) -> None:
+    await join(world, "n1")
+    await bring(world, "RUNNING")
+    await join(world, "n2")
+    world.now_ms += 45_000
+    await heartbeat(world.engine, CELL, "n2")
+    await sweep(world)
+    assert (await world.cell()).nodes["n1"].lost_at_ms == T0 + 45_000
+    world.now_ms += 1_999
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=[]))
+    assert answer == Beaten("1-n1", 3, [])
+    assert changes == {"nodes": {"n1": {"seen_at_ms": T0 + 46_999}}}
+    world.now_ms += 1
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=[]))
+    assert answer == Beaten("1-n1", 0, [])
+    assert changes["nodes"] == {
+        "n1": {"used": 0, "limbo": 0, "standing": 0, "lost_at_ms": 0, "seen_at_ms": T0 + 47_000}
+    }
+    assert changes["due"] == {"n:n1": T0 + 82_000, f"l:n1:{A}:1": GONE}
+
+
+async def test_a_lost_node_that_held_nothing_serves_again_with_its_next_beat(world: World) -> None:
+    await join(world)
+    world.now_ms += 45_000
+    await sweep(world)
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1"))
+    assert answer == Beaten("1-n1", 0, [])
+    assert changes["nodes"] == {"n1": {"standing": 0, "lost_at_ms": 0, "seen_at_ms": T0 + 45_000}}
+    assert changes["due"] == {"n:n1": T0 + 80_000}
+
+
+async def test_a_beat_under_another_epoch_changes_nothing(world: World) -> None:
+    await join(world)
+    world.now_ms += 1
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", "1-n0", health="offline"))
+    assert (code_of(answer), changes) == ("STALE_ATTEMPT", {})
+
+
+async def test_a_beat_of_an_unknown_node_is_refused(world: World) -> None:
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", tts_langs=["zh"], current_load={}))
+    assert answer == Refusal("UNKNOWN_NODE", "No node n1 is registered; register it first.")
+    assert changes == {}
+
+
+async def test_beats_of_one_tick_each_get_their_own_answer(world: World) -> None:
+    await join(world, "n1")
+    await join(world, "n2")
+    world.now_ms += 5
+    answers, changes = await watch(
+        world,
+        asyncio.gather(
+            heartbeat(world.engine, CELL, "n2", tts_langs=["zh"]),
+            heartbeat(world.engine, CELL, "n3"),
+            heartbeat(world.engine, CELL, "n1", health="degraded"),
+            heartbeat(world.engine, CELL, "n1", "0-x"),
+            heartbeat(world.engine, CELL, "n2", max_concurrent_jobs=7),
+        ),
+    )
+    assert [code_of(answer) for answer in answers] == ["", "UNKNOWN_NODE", "", "STALE_ATTEMPT", ""]
+    assert changes["nodes"] == {
+        "n1": {"reported": "degraded", "standing": 4, "seen_at_ms": T0 + 5},
+        "n2": {"group": 2, "max": 7, "ceiling": 7, "seen_at_ms": T0 + 5},
+    }
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cell": "C0"},
+        {"node_id": "n:1"},
+        {"epoch": "x" * 65},
+        {"health": "fine"},
+        {"max_concurrent_jobs": 0},
+        {"max_concurrent_jobs": 1025},
+        {"current_load": {"gpu": 2}},
+        {"running": [("a", 1)]},
+        {"running_jobs": -1},
+        {"semantic_langs": ["xx"]},
+        {"accept_public_jobs": 1},
+    ],
+)
+async def test_a_beat_that_cannot_be_right_never_reaches_the_engine(world: World, wrong: dict[str, Any]) -> None:
+    answer = await heartbeat(world.engine, **({"cell": CELL, "node_id": "n1"} | wrong))
+    assert code_of(answer) == "INVALID_MESSAGE"

@@ -1,0 +1,294 @@
+"""What time does, row by row of the table in DESIGN: what ends an attempt, and what that costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lingua_scheduler.core.records import Event
+from lingua_scheduler.flows.deliver import deliver
+from lingua_scheduler.flows.disconnect import disconnect
+from lingua_scheduler.flows.dispatch import Limits
+from lingua_scheduler.flows.drain import drain
+from lingua_scheduler.flows.heartbeat import heartbeat
+from lingua_scheduler.flows.reap import Settled, reap
+from lingua_scheduler.flows.resume import resume
+from lingua_scheduler.flows.started import started
+from tests.support.cells import HELD, watch
+from tests.support.stage import ONE_TRY, T0, A, bring, join, keep_alive, past, place, sweep
+from tests.support.world import CELL
+
+if TYPE_CHECKING:
+    from lingua_scheduler.core.job_state import State
+    from tests.support.cells import Changes
+    from tests.support.world import World
+
+NOTHING: tuple[Settled, Changes] = (Settled(0, False), {})
+
+
+async def two_nodes(world: World, state: State, **asked: Any) -> None:
+    """A job in `state` on n1, and n2 with room for it."""
+    await join(world, "n1", connection="x")
+    await bring(world, state, **asked)
+    await join(world, "n2")
+
+
+def fenced(end: str, now: int, **counted: Any) -> dict[str, Any]:
+    """A's attempt on n1 went into limbo, and its next one is reserved on n2."""
+    lease = f"n1:{A}:1"
+    return {
+        "nodes": {"n1": {"limbo": 1}, "n2": {"used": 1}},
+        "past": past((1, "n1", end, now, "RETRYING"), **counted),
+        "leases": {f"n2:{A}:2": HELD},
+        "limbo": {lease: now},
+        "due": {f"l:{lease}": now + 60_000, f"j:{A}": now + 5_000},
+        "outbox": {
+            Event("fenced", A, 1, "n1", "1-n1", end, now): now,
+            Event("reserved", A, 2, "n2", "2-n2", "", now): now,
+        },
+    }
+
+
+async def test_nothing_is_settled_before_its_time(world: World) -> None:
+    await two_nodes(world, "RESERVED")
+    world.now_ms += 4_999
+    assert await watch(world, reap(world.engine, CELL)) == NOTHING
+
+
+@pytest.mark.parametrize("state", ["RESERVED", "DISPATCHED"])
+async def test_an_ack_timeout_fences_the_attempt_and_costs_a_try(world: World, state: State) -> None:
+    await two_nodes(world, state)
+    world.now_ms += 5_000
+    answer, changes = await watch(world, reap(world.engine, CELL))
+    assert answer == Settled(1, False)
+    assert changes["jobs"][A].pop("seed")
+    job = changes.pop("jobs")[A]
+    assert changes | {"past": job["past"]} == fenced("ack_timeout", T0 + 5_000, tries=1)
+    assert (job["attempt"], job["node"], job["epoch"]) == (2, "n2", "2-n2")
+
+
+@pytest.mark.parametrize("state", ["ACCEPTED", "RUNNING"])
+async def test_a_run_timeout_fences_the_attempt_and_costs_a_try(world: World, state: State) -> None:
+    await two_nodes(world, state)
+    world.now_ms += 29_999
+    await keep_alive(world, "n1", "n2")
+    assert await watch(world, reap(world.engine, CELL)) == NOTHING
+    world.now_ms += 1
+    answer, changes = await watch(world, reap(world.engine, CELL))
+    assert answer == Settled(1, False)
+    job = changes.pop("jobs")[A]
+    assert changes | {"past": job["past"]} == fenced("run_timeout", T0 + 30_000, tries=1)
+    assert (job["state"], job["attempt"], job["accepted_at_ms"]) == ("RESERVED", 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("state", "wait_ms", "why"), [("DISPATCHED", 5_000, "ack_timeout"), ("RUNNING", 30_000, "run_timeout")]
+)
+async def test_a_timeout_of_the_last_try_ends_the_job(world: World, state: State, wait_ms: int, why: str) -> None:
+    await two_nodes(world, state, limits=ONE_TRY)
+    world.now_ms += wait_ms
+    now = world.now_ms
+    _, changes = await watch(world, reap(world.engine, CELL))
+    assert changes["jobs"] == {
+        A: {
+            "state": "FAILED",
+            "ended_at_ms": now,
+            "past": past((1, "n1", why, now, "FAILED"), tries=1, reason=why),
+        }
+    }
+    assert changes["outbox"] == {
+        Event("fenced", A, 1, "n1", "1-n1", why, now): now,
+        Event("ended", A, 1, "n1", "1-n1", why, now): now,
+    }
+    assert changes["due"] == {f"j:{A}": now + 120_000, f"l:n1:{A}:1": now + 60_000}
+    assert changes["counts"] == {"FAILED": 1}
+
+
+@pytest.mark.parametrize("state", ["RESERVED", "DISPATCHED", "ACCEPTED", "RUNNING"])
+async def test_the_deadline_expires_the_job_wherever_it_is(world: World, state: State) -> None:
+    await two_nodes(world, state, limits=Limits(timeout_ms=300, max_retry=0))
+    world.now_ms += 299
+    assert await watch(world, reap(world.engine, CELL)) == NOTHING
+    world.now_ms += 1
+    now = T0 + 300
+    answer, changes = await watch(world, reap(world.engine, CELL))
+    lease = f"n1:{A}:1"
+    assert answer == Settled(1, False)
+    assert changes == {
+        "nodes": {"n1": {"limbo": 1}},
+        "jobs": {
+            A: {
+                "state": "EXPIRED",
+                "ended_at_ms": now,
+                "past": past((1, "n1", "expired", now, "EXPIRED"), reason="deadline"),
+            }
+        },
+        "limbo": {lease: now},
+        "due": {f"j:{A}": now + 120_000, f"l:{lease}": now + 60_000},
+        "outbox": {
+            Event("fenced", A, 1, "n1", "1-n1", "expired", now): now,
+            Event("ended", A, 1, "n1", "1-n1", "deadline", now): now,
+        },
+        "counts": {"EXPIRED": 1},
+    }
+
+
+async def test_a_job_that_waits_for_a_node_looks_again_until_it_gets_one(world: World) -> None:
+    await join(world, "n1")
+    await place(world)
+    await drain(world.engine, CELL, "n1")
+    await deliver(world.engine, A, 1, "n1", sent=False)
+    for look in (25, 50):
+        world.now_ms = T0 + look
+        answer, changes = await watch(world, reap(world.engine, CELL))
+        assert answer == Settled(1, False)
+        assert changes == {"due": {f"j:{A}": T0 + look + 25}}
+    await resume(world.engine, CELL, "n1")
+    world.now_ms = T0 + 75
+    answer, changes = await watch(world, reap(world.engine, CELL))
+    assert answer == Settled(1, False)
+    assert changes["jobs"][A]["state"] == "RESERVED"
+    assert changes["due"] == {f"j:{A}": T0 + 5_075}
+    assert changes["outbox"] == {Event("reserved", A, 2, "n1", "1-n1", "", T0 + 75): T0 + 75}
+
+
+async def test_a_job_that_waits_for_a_node_in_vain_expires(world: World) -> None:
+    await join(world)
+    await place(world, limits=Limits(timeout_ms=40))
+    await drain(world.engine, CELL, "n1")
+    await deliver(world.engine, A, 1, "n1", sent=False)
+    world.now_ms += 25
+    await sweep(world)
+    assert (await world.cell()).due[f"j:{A}"] == T0 + 40
+    world.now_ms += 15
+    _, changes = await watch(world, reap(world.engine, CELL))
+    assert changes["outbox"] == {Event("ended", A, 1, "n1", "1-n1", "deadline", T0 + 40): T0 + 40}
+    assert changes["jobs"][A]["state"] == "EXPIRED"
+    assert "nodes" not in changes
+
+
+async def test_a_job_whose_pool_is_gone_waits_until_its_deadline(world: World) -> None:
+    await join(world)
+    await place(world)
+    await heartbeat(world.engine, CELL, "n1", nmt_pairs=[["zh", "en"]])
+    await deliver(world.engine, A, 1, "n1", sent=False)
+    world.now_ms += 25
+    _, changes = await watch(world, reap(world.engine, CELL))
+    assert changes == {"due": {f"j:{A}": T0 + 50}}
+
+
+@pytest.mark.parametrize(
+    ("state", "end", "counted"),
+    [
+        ("RESERVED", "lost_early", {}),
+        ("DISPATCHED", "lost_early", {}),
+        ("ACCEPTED", "lost", {"tries": 1, "lost": 1}),
+        ("RUNNING", "lost", {"tries": 1, "lost": 1}),
+    ],
+)
+async def test_a_node_whose_socket_stays_closed_for_its_grace_is_lost(
+    world: World, state: State, end: str, counted: dict[str, int]
+) -> None:
+    await two_nodes(world, state)
+    await disconnect(world.engine, CELL, "n1", "x")
+    world.now_ms += 499
+    assert await watch(world, reap(world.engine, CELL)) == NOTHING
+    world.now_ms += 1
+    now = T0 + 500
+    answer, changes = await watch(world, reap(world.engine, CELL))
+    assert answer == Settled(1, False)
+    expected = fenced(end, now, **counted)
+    assert changes.pop("jobs")[A]["past"] == expected.pop("past")
+    expected["nodes"]["n1"] |= {"standing": 3, "lost_at_ms": now, "away_until_ms": 0}
+    expected["due"]["n:n1"] = now + 3_600_000
+    expected["outbox"][Event("lost", "", 0, "n1", "1-n1", "", now)] = now
+    assert changes == expected | {"standing": {"n1": 19}}
+
+
+async def test_a_node_that_the_scheduler_hung_up_on_has_a_longer_grace(world: World) -> None:
+    await two_nodes(world, "RUNNING")
+    await disconnect(world.engine, CELL, "n1", "x", handover=True)
+    world.now_ms += 9_999
+    assert await watch(world, reap(world.engine, CELL)) == NOTHING
+    world.now_ms += 1
+    await sweep(world)
+    assert (await world.cell()).jobs[A].past.attempts[0].end == "lost"
+
+
+async def test_a_silent_node_is_stale_first_and_lost_later(world: World) -> None:
+    await join(world, "n1")
+    world.now_ms += 34_999
+    assert await watch(world, reap(world.engine, CELL)) == NOTHING
+    world.now_ms += 1
+    answer, changes = await watch(world, reap(world.engine, CELL))
+    assert answer == Settled(1, False)
+    assert changes == {
+        "nodes": {"n1": {"standing": 3}},
+        "standing": {"n1": 19},
+        "room": {1: 0},
+        "due": {"n:n1": T0 + 45_000},
+    }
+    world.now_ms += 9_999
+    assert await watch(world, reap(world.engine, CELL)) == NOTHING
+    world.now_ms += 1
+    now = T0 + 45_000
+    answer, changes = await watch(world, reap(world.engine, CELL))
+    assert answer == Settled(1, False)
+    assert changes == {
+        "nodes": {"n1": {"lost_at_ms": now}},
+        "due": {"n:n1": now + 3_600_000},
+        "outbox": {Event("lost", "", 0, "n1", "1-n1", "", now): now},
+    }
+
+
+async def test_a_node_looked_at_late_is_lost_at_once(world: World) -> None:
+    await join(world, "n1")
+    world.now_ms += 45_000
+    _, changes = await watch(world, reap(world.engine, CELL))
+    assert changes["nodes"] == {"n1": {"standing": 3, "lost_at_ms": T0 + 45_000}}
+
+
+async def test_a_silent_node_s_work_goes_to_others(world: World) -> None:
+    await two_nodes(world, "RESERVED", limits=Limits(ack_ms=50_000, run_ms=50_000))
+    await started(world.engine, A, 1, "n1")
+    world.now_ms += 45_000
+    await keep_alive(world, "n2")
+    _, changes = await watch(world, reap(world.engine, CELL))
+    assert changes["jobs"][A]["past"] == past((1, "n1", "lost", T0 + 45_000, "RETRYING"), tries=1, lost=1)
+    assert changes["jobs"][A]["node"] == "n2"
+
+
+async def test_a_job_that_took_two_nodes_down_is_poison(world: World) -> None:
+    for node_id in ("n1", "n2", "n3"):
+        await join(world, node_id, connection="x")
+    await bring(world, "RUNNING", limits=Limits(max_retry=10))
+    first = (await world.cell()).jobs[A].node
+    await disconnect(world.engine, CELL, first, "x")
+    world.now_ms += 500
+    await sweep(world)
+    second = (await world.cell()).jobs[A]
+    await started(world.engine, A, 2, second.node)
+    await disconnect(world.engine, CELL, second.node, "x")
+    world.now_ms += 500
+    _, changes = await watch(world, reap(world.engine, CELL))
+    job = (await world.cell()).jobs[A]
+    assert (job.state, job.past.reason, job.past.lost, job.past.tries) == ("FAILED", "poison", 2, 2)
+    assert Event("ended", A, 2, second.node, second.epoch, "poison", T0 + 1_000) in changes["outbox"]
+    assert changes["counts"] == {"FAILED": 1}
+
+
+async def test_a_job_that_nobody_had_accepted_is_no_poison(world: World) -> None:
+    """A node lost before it accepted costs nothing, however often."""
+    for number in range(4):
+        await join(world, f"n{number}", connection="x")
+    await bring(world, "DISPATCHED", limits=ONE_TRY)
+    for attempt in range(1, 4):
+        job = (await world.cell()).jobs[A]
+        assert (job.state, job.attempt) == ("DISPATCHED", attempt)
+        await disconnect(world.engine, CELL, job.node, "x")
+        world.now_ms += 500
+        await sweep(world)
+        job = (await world.cell()).jobs[A]
+        await deliver(world.engine, A, job.attempt, job.node)
+    assert (job.past.tries, job.past.lost) == (0, 0)

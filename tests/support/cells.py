@@ -1,0 +1,69 @@
+"""What one call changed in a cell: what a test names must be so, and nothing else may have moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+
+from lingua_scheduler.core.audit import audit_cell
+from lingua_scheduler.core.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from lingua_scheduler.core.records import Cell
+    from tests.support.world import World
+
+    Changes = dict[str, dict[Any, Any]]
+
+T = TypeVar("T")
+
+#: It was there before the call, and is not any more.
+GONE: Final = "GONE"
+#: A lease in the ledger; being there is all it says.
+HELD: Final = "HELD"
+#: A sweep may be as late as it likes: tests set the clock and sweep when they want to.
+ANY_TIME_MS: Final = 10**12
+
+
+def changed(before: Cell, after: Cell) -> Changes:
+    """Key by key what differs. Of a record that was there before, only the fields that changed."""
+    old, new = _keys(before), _keys(after)
+    found = {name: _difference(old[name], new[name]) for name in old}
+    return {name: entries for name, entries in found.items() if entries}
+
+
+def same(one: Cell, other: Cell) -> bool:
+    """The two hold the same in every key, whatever the time is."""
+    return not changed(one, other)
+
+
+async def watch(world: World, call: Awaitable[T]) -> tuple[T, Changes]:
+    """Make one call; what it answered, and all that it changed. No invariant may break on the way."""
+    before = await world.cell()
+    answer = await call
+    after = await world.cell()
+    broken = list(audit_cell(after, ANY_TIME_MS))
+    assert not broken, broken
+    return answer, changed(before, after)
+
+
+def _keys(cell: Cell) -> dict[str, dict[Any, Any]]:
+    keys = {name: value for name, value in msgspec.structs.asdict(cell).items() if name != "now_ms"}
+    return keys | {"leases": dict.fromkeys(cell.leases, HELD), "outbox": dict(cell.outbox)}
+
+
+def _difference(old: dict[Any, Any], new: dict[Any, Any]) -> dict[Any, Any]:
+    found: dict[Any, Any] = {member: GONE for member in old if member not in new}
+    for member, value in new.items():
+        if member not in old:
+            found[member] = value
+        elif value != old[member]:
+            found[member] = _fields(old[member], value) if isinstance(value, Record) else value
+    return found
+
+
+def _fields(old: Record, new: Record) -> dict[str, Any]:
+    was = msgspec.structs.asdict(old)
+    return {name: value for name, value in msgspec.structs.asdict(new).items() if value != was[name]}

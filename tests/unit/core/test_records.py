@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from lingua_scheduler.core.records import (
+    STANDINGS,
+    TABLES,
+    GroupRecord,
+    JobRecord,
+    NodeRecord,
+    Past,
+    Profile,
+    Record,
+    Rules,
+    Standing,
+    Ticket,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [
+        ("JOB", JobRecord),
+        ("PAST", Past),
+        ("TICKET", Ticket),
+        ("NODE", NodeRecord),
+        ("PROFILE", Profile),
+        ("GROUP", GroupRecord),
+        ("RULE", Rules),
+    ],
+)
+def test_a_field_has_the_same_place_in_python_and_in_lua(name: str, record: type[Record]) -> None:
+    """Lua counts from 1."""
+    assert TABLES[name] == {field.name: str(place + 1) for place, field in enumerate(msgspec.structs.fields(record))}
+
+
+#: Fields are only ever appended: these are where they were when the first cell was written.
+@pytest.mark.parametrize(
+    ("record", "fields"),
+    [
+        (JobRecord, "state attempt node epoch acks deadline_at_ms run_ms seed created_at_ms reserved_at_ms"),
+        (NodeRecord, "used max limbo group standing epoch reported intent lost_at_ms seen_at_ms away_until_ms"),
+        (Ticket, "job session utterance pair fallback ack_ms run_ms timeout_ms max_retry seed trace"),
+        (Past, "tries undelivered overloaded lost released_at_ms reason attempts"),
+    ],
+)
+def test_a_field_never_moves(record: type[Record], fields: str) -> None:
+    names = fields.split()
+    assert list(record.__struct_fields__[: len(names)]) == names
+
+
+def test_a_standing_fits_into_the_index_and_the_scripts_know_all_of_them() -> None:
+    assert max(Standing) < STANDINGS
+    assert TABLES["STANDING"] == {standing.name: str(standing.value) for standing in Standing} | {"count": "16"}
+
+
+def test_the_rules_are_those_of_the_design() -> None:
+    rules = Rules()
+    assert (rules.stale_ms, rules.offline_ms, rules.limbo_ttl_ms) == (35_000, 45_000, 60_000)
+    assert (rules.reconnect_grace_ms, rules.handover_grace_ms, rules.confirm_after_ms) == (500, 10_000, 2_000)
+    assert (rules.node_record_ttl_ms, rules.job_record_ttl_ms, rules.released_ttl_ms) == (
+        3_600_000,
+        3_600_000,
+        300_000,
+    )
+    assert (rules.result_ttl_ms, rules.cell_capacity, rules.max_groups) == (120_000, 1_000, 256)
+    assert (rules.max_undelivered, rules.max_lost) == (10, 2)
+
+
+def test_a_record_is_an_array_in_the_engine() -> None:
+    assert msgspec.msgpack.encode(GroupRecord("s", 1, ["en:zh"])) == b"\x93\xa1s\x01\x91\xa5en:zh"
+    assert msgspec.msgpack.decode(b"\x90", type=Past) == Past()
