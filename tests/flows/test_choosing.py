@@ -246,11 +246,11 @@ async def calls(world: World) -> Counter[str]:
 
 
 async def test_choosing_costs_the_same_however_many_nodes_there_are(world: World) -> None:
-    """The index is counted, never walked: the same commands among 3 nodes and among 300."""
+    """The index is counted, never walked: the same commands among 3 nodes and among 100."""
     dispatches: list[Counter[str]] = []
     retries: list[Counter[str]] = []
     joined = 0
-    for number in (3, 300):
+    for number in (3, 100):
         await asyncio.gather(*(join(world, f"n{n:03}") for n in range(joined, number)))
         joined = number
         job_id = f"{CELL}.{number}"

@@ -7,9 +7,12 @@ import pytest
 
 from lingua_scheduler.core.records import Event
 from lingua_scheduler.flows.dispatch import Limits
+from lingua_scheduler.flows.drain import drain
+from lingua_scheduler.flows.fail import Failed, fail
 from lingua_scheduler.flows.stopped import Stopped, stopped
 from tests.support.cells import GONE, HELD, watch
 from tests.support.stage import ONE_TRY, T0, A, B, bring, code_of, join, past, place, sweep
+from tests.support.world import CELL
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.job_state import State
@@ -28,6 +31,30 @@ async def test_a_node_that_gives_up_its_current_attempt_has_failed_it(world: Wor
     assert changes["leases"] == {f"n1:{A}:1": GONE, f"n2:{A}:2": HELD}
     assert changes["nodes"] == {"n1": {"used": 0}, "n2": {"used": 1}}
     assert changes["outbox"] == {Event("reserved", A, 2, "n2", "2-n2", "", T0 + 7): T0 + 7}
+
+
+async def test_a_job_given_up_with_nobody_else_waits_under_its_next_number(world: World) -> None:
+    await join(world)
+    await place(world)
+    await drain(world.engine, CELL, "n1")
+    answer, changes = await watch(world, stopped(world.engine, A, 1, "n1"))
+    assert answer == Stopped("RETRYING", 2)
+    assert changes == {
+        "nodes": {"n1": {"used": 0}},
+        "jobs": {A: {"state": "RETRYING", "past": past((1, "n1", "stopped", T0, "RETRYING"), tries=1)}},
+        "leases": {f"n1:{A}:1": GONE},
+        "due": {f"j:{A}": T0 + 25},
+    }
+
+
+async def test_a_number_that_the_node_claims_already_is_passed_over(world: World) -> None:
+    """Its next attempt is told by the number that it really has."""
+    await join(world, max_concurrent_jobs=3, running=[(A, 2)])
+    await place(world)
+    assert await stopped(world.engine, A, 1, "n1") == Stopped("RETRYING", 3)
+    answer = await fail(world.engine, A, 3, "n1", reason="")
+    assert isinstance(answer, Failed)
+    assert answer.attempt_id == 4
 
 
 async def test_giving_up_the_last_try_ends_the_job(world: World) -> None:

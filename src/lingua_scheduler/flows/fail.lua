@@ -4,7 +4,7 @@
   ARGV  now_ms rules, then for each: { job_id attempt node_id epoch reason overloaded retry_after_ms }
   OUT   MOVED state attempt reserved node epoch acks       (reserved: the next attempt has its node already)
         UNKNOWN_JOB | STALE_ATTEMPT | NODE_MISMATCH                                                                ]]
--- include: clock, attempt_of, node_at, put_node, restand, look_again, move_on, confirm_stop, write_tally
+-- include: clock, attempt_of, node_at, restand, look_again, move_on, confirm_stop, write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 for i = 3, #ARGV do
@@ -22,7 +22,6 @@ for i = 3, #ARGV do
       local rest_ms = retry_after_ms > 0 and math.min(retry_after_ms, rules[RULE.max_rest_ms]) or rules[RULE.rest_ms]
       node[NODE.rest_until_ms] = math.max(node[NODE.rest_until_ms], now + rest_ms)
       restand(node, now, rules)
-      put_node(node_id, node)
       look_again(node_id, node, now, rules)
     end
     local state = move_on(job_id, job, overloaded and CAUSE.overloaded or CAUSE.failed, reason, now, rules)

@@ -1,13 +1,11 @@
--- Erase a node that holds no current attempt: its record, its group, and what is left of it in limbo.
+-- Erase a node that holds no current attempt and cannot be chosen: its record, its group, and what is left of it in
+-- limbo.
 -- include: node_at, leases_of, leave_group
 local function forget_node(node_id, node)
   for _, entry in ipairs(leases_of(node_id)) do
     redis.call("ZREM", KEY.leases, entry[1])
     redis.call("HDEL", KEY.limbo, entry[1])
     redis.call("ZREM", KEY.due, "l:" .. entry[1])
-  end
-  if node[NODE.standing] == STANDING.available and node[NODE.group] > 0 then
-    redis.call("HINCRBY", KEY.room, node[NODE.group], -1)
   end
   leave_group(node[NODE.group])
   redis.call("ZREM", KEY.standing, node_id)

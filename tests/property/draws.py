@@ -1,0 +1,192 @@
+"""How messages are drawn: what stands twice in a list is wanted twice as often."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.flows.dispatch import Limits
+from tests.property.messages import (
+    CAPABILITIES,
+    CHANGES,
+    LANGUAGES,
+    NODES,
+    Aim,
+    Beat,
+    Disconnect,
+    Dispatch,
+    Intend,
+    Leave,
+    Message,
+    OfJob,
+    Reap,
+    Register,
+    Relay,
+    Report,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+
+def _node(rng: Random) -> str:
+    return rng.choice((*NODES[:2], *NODES[:3], *NODES))
+
+
+def _running(rng: Random) -> str:
+    honest = ("untold", "untold", "live", "live", "all", "repeated")
+    return rng.choice((*honest, "nothing", "nothing", "some", "ghost", "coming", "others", "next"))
+
+
+def _slots(rng: Random) -> int:
+    return rng.choice((1, 2, 2, 3, 5))
+
+
+def some_register(rng: Random) -> Register:
+    """Any registration: a restart, a second process, a thief, a liar."""
+    return Register(
+        node=_node(rng),
+        said=rng.randrange(len(CAPABILITIES)),
+        max=_slots(rng),
+        health=rng.choice(("ready", "ready", "ready", "ready", "registering", "degraded")),
+        epoch=rng.choice(("", "", "same", "same", "same", "0-old")),
+        process=rng.choice(("", "", "same", "p1", "p2")),
+        connection=rng.choice(("", "same", "s1", "s2")),
+        credential=rng.choice(("", "", "", "", "", "thief")),
+        running=_running(rng),
+        acks=rng.random() < 0.6,
+        tells=rng.random() < 0.6,
+    )
+
+
+def some_join(rng: Random) -> Register:
+    """A node as it should be, so that there is somebody to work with."""
+    return Register(
+        node=_node(rng),
+        said=rng.choice((0, 0, 0, 2, 3, 4, 5, 7)),
+        max=_slots(rng),
+        health="ready",
+        epoch=rng.choice(("", "same", "same")),
+        process="same",
+        connection=rng.choice(("", "s1")),
+        credential="",
+        running=rng.choice(("untold", "live")),
+        acks=rng.random() < 0.6,
+        tells=rng.random() < 0.6,
+    )
+
+
+def some_beat(rng: Random) -> Beat:
+    return Beat(
+        node=_node(rng),
+        epoch=rng.choice(("", "", "same", "same", "same", "0-old")),
+        health=rng.choice((None, None, None, "ready", "ready", "degraded", "offline")),
+        max=rng.choice((None, None, None, 1, 2, 4)),
+        load=rng.choice((None, None, 0.25, 1.0)),
+        running=_running(rng),
+        running_jobs=rng.choice((None, 0, 0, 1, 2)),
+        change=rng.choice((*[None] * 8, *range(len(CHANGES)))),
+    )
+
+
+def some_intent(rng: Random) -> Intend:
+    return Intend(rng.choice(("drain", "resume", "resume", "resume", "evict")), _node(rng))
+
+
+def some_leave(rng: Random) -> Leave:
+    return Leave(_node(rng), rng.choice(("", "same", "0-old")))
+
+
+def some_disconnect(rng: Random) -> Disconnect:
+    return Disconnect(_node(rng), rng.choice(("same", "same", "same", "s2")), rng.random() < 0.5)
+
+
+LIMITS: Final = (
+    Limits(),
+    Limits(max_retry=0),
+    Limits(ack_ms=50, run_ms=300, timeout_ms=600),
+    Limits(ack_ms=500, run_ms=2_000, timeout_ms=86_000_000, max_retry=10),
+)
+
+
+def some_dispatch(rng: Random) -> Dispatch:
+    return Dispatch(
+        again=rng.choice((*[None] * 6, rng.randrange(9), rng.randrange(99))),
+        languages=rng.randrange(len(LANGUAGES)),
+        limits=rng.choice(LIMITS),
+        seed=rng.randrange(2**32),
+        body=rng.choice(("", "hello")),
+    )
+
+
+_SAID: Final[tuple[tuple[str, dict[str, object]], ...]] = (
+    ("ack", {}),
+    ("started", {}),
+    ("stopped", {}),
+    ("deliver", {"sent": True}),
+    ("deliver", {"sent": False}),
+    ("done", {}),
+    ("done", {"result": "hallo", "result_ttl_ms": 700}),
+    ("fail", {"reason": "broken"}),
+    ("fail", {"reason": "NODE_OVERLOADED", "overloaded": True}),
+    ("fail", {"reason": "NODE_OVERLOADED", "overloaded": True, "retry_after_ms": 120}),
+    ("fail", {"reason": "NODE_OVERLOADED", "overloaded": True, "retry_after_ms": 3_600_000}),
+)
+
+
+def _report(rng: Random, aim: Aim) -> Report:
+    flow, extra = rng.choice(_SAID)
+    return Report(flow, aim, tuple(extra.items()))
+
+
+def some_progress(rng: Random) -> Report:
+    """What an honest node says of what it has."""
+    return _report(rng, Aim("live", rng.randrange(8), rng.choice(("", "right"))))
+
+
+def some_report(rng: Random) -> Report:
+    """What anybody says of anything."""
+    at = rng.choice((*["live"] * 3, *["fenced"] * 3, "past", "past", "ended", "foreign", "foreign", "next", "ghost"))
+    return _report(rng, Aim(at, rng.randrange(8), rng.choice(("", "right", "right", "right", "0-old"))))
+
+
+def some_cancel(rng: Random) -> OfJob:
+    return OfJob("cancel", rng.randrange(8), rng.choice(("any", "any", "ended", "ghost")))
+
+
+def some_release(rng: Random) -> OfJob:
+    return OfJob("release", rng.randrange(8), rng.choice(("ended", "ended", "any", "ghost")))
+
+
+def some_reap(rng: Random) -> Reap:
+    return Reap(rng.choice((1, 2, 100)))
+
+
+def some_relay(rng: Random) -> Relay:
+    return Relay(rng.choice((100, 100, 1, 0)), rng.choice(("none", "all", "first", "invented")))
+
+
+_ANYTHING: Final[tuple[Callable[[Random], Message], ...]] = (
+    some_register,
+    some_join,
+    some_beat,
+    some_intent,
+    some_leave,
+    some_disconnect,
+    some_dispatch,
+    some_dispatch,
+    some_dispatch,
+    some_progress,
+    some_progress,
+    some_progress,
+    some_report,
+    some_report,
+    some_cancel,
+    some_release,
+    some_reap,
+    some_relay,
+)
+
+
+def anything(rng: Random) -> Message:
+    return rng.choice(_ANYTHING)(rng)

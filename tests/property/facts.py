@@ -1,0 +1,256 @@
+"""What the model remembers of a node, a job and a lease, and what follows from that.
+
+Only primary facts are kept: what somebody said, and when. Everything that the engine keeps beside them for speed (how
+many slots are taken, how a node stands, how many tries a job spent, when to look again) is worked out from them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.attempt_end import CAUSES
+from lingua_scheduler.core.records import JobRecord, Past, PastAttempt, Profile, Standing
+from lingua_scheduler.store.face import pack
+
+if TYPE_CHECKING:
+    from lingua_scheduler.core.job_state import State
+    from lingua_scheduler.core.records import Rules, Ticket
+
+CAUSE: Final = {cause.name: cause for cause in CAUSES}
+
+Capability = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Word:
+    """A node's word on what it can do. False: not declared."""
+
+    semantic: list[str] = field(default_factory=list)
+    asr: list[str] | bool = False
+    nmt: list[str] | bool = False
+    tts: list[str] | bool = False
+    services: list[tuple[str, bool]] = field(default_factory=list)
+    labels: list[tuple[str, str]] = field(default_factory=list)
+    public: bool = True
+
+    def targets(self, src: str) -> set[str]:
+        """Where a node that understands `src` can translate it to; `*` is anywhere."""
+        if self.nmt is True:
+            return {"*"}
+        if self.nmt is False:
+            return set(self.semantic if isinstance(self.tts, bool) else self.tts)
+        ends = [pair.split(":") for pair in self.nmt]
+        return {tgt for wanted, tgt in ends if wanted in {"*", src}}
+
+    @cached_property
+    def pairs(self) -> list[str]:
+        """The pools of PROTOCOL section 5, in order."""
+        found: set[str] = set()
+        for src in self.semantic:
+            if isinstance(self.asr, bool) or src in self.asr:
+                targets = self.targets(src)
+                found |= {f"{src}:{tgt}" for tgt in ({"*"} if "*" in targets else targets)}
+        return sorted(found)
+
+    def serves(self, pair: str) -> bool:
+        return not {pair, pair.partition(":")[0] + ":*"}.isdisjoint(self.pairs)
+
+    @cached_property
+    def capability(self) -> Capability:
+        """Nodes for which this is equal are interchangeable."""
+        return (
+            tuple(self.pairs),
+            self.tts if isinstance(self.tts, bool) else tuple(self.tts),
+            tuple(self.services),
+            tuple(self.labels),
+            self.public,
+        )
+
+
+@cache
+def signature_of(capability: Capability) -> str:
+    return hashlib.sha1(pack(capability), usedforsecurity=False).hexdigest()
+
+
+@dataclass(slots=True)
+class NodeFacts:
+    """What a node, its operator and its silence said."""
+
+    word: Word
+    max: int = 0
+    reported: str = ""
+    acks: bool = True
+    tells: bool = True
+    epoch: str = ""
+    credential: str = ""
+    process: str = ""
+    connection: str = ""
+    about: str = ""
+    registered_at: int = 0
+    load: list[tuple[str, float]] = field(default_factory=list)
+    update: str = ""
+    intent: str = "active"
+    cut_off: bool = False
+    seen_at: int = 0
+    lost_at: int = 0
+    away_until: int = 0
+    rest_until: int = 0
+    #: What it held when it last spoke, which may be more than it now wants to hold.
+    held: int = 0
+    #: Time passes, but the index knows only what was so when somebody last looked.
+    judged_at: int = 0
+    looked_at: int = 0
+    #: It had so much work when it was lost that this takes another look.
+    unfinished_at: int | None = None
+
+    def standing(self, at: int, used: int, rules: Rules) -> Standing:
+        """Why it can or cannot be chosen: the first reason that holds."""
+        reasons = {
+            Standing.draining: self.intent != "active",
+            Standing.not_ready: self.reported != "ready" or self.cut_off or bool(self.away_until),
+            Standing.stale: bool(self.lost_at) or at >= self.seen_at + rules.stale_ms,
+            Standing.resting: at < self.rest_until,
+            Standing.full: used >= self.max,
+        }
+        return next((standing for standing, holds in reasons.items() if holds), Standing.available)
+
+    def due(self, rules: Rules) -> int:
+        """The next moment, seen from the last look, at which time alone changes something."""
+        if self.unfinished_at is not None:
+            return self.unfinished_at
+        if self.lost_at:
+            return self.lost_at + rules.node_record_ttl_ms
+        moments = [self.seen_at + rules.offline_ms]
+        moments += [at for at in (self.seen_at + rules.stale_ms, self.rest_until) if at > self.looked_at]
+        return min([*moments, self.away_until] if self.away_until else moments)
+
+    def profile(self) -> Profile:
+        word = self.word
+        return Profile(
+            credential=self.credential,
+            process=self.process,
+            connection=self.connection,
+            registered_at_ms=self.registered_at,
+            semantic=word.semantic,
+            asr=word.asr,
+            nmt=word.nmt,
+            tts=word.tts,
+            services=word.services,
+            labels=word.labels,
+            public=word.public,
+            load=self.load,
+            about=self.about,
+            update=self.update,
+        )
+
+
+@dataclass(slots=True)
+class Lease:
+    """A slot that an attempt has taken. Fenced: the node has yet to confirm that it stopped."""
+
+    fenced_at: int | None = None
+    #: When its patience ends; None when it has ended, and the node is cut off for it.
+    until: int | None = None
+
+
+@dataclass(slots=True)
+class JobFacts:
+    """What was asked for, and what came of it."""
+
+    ticket: Ticket
+    created_at: int
+    seed: int
+    attempt: int = 0
+    node: str = ""
+    epoch: str = ""
+    acks: bool = False
+    reserved_at: int = 0
+    dispatched_at: int = 0
+    accepted_at: int = 0
+    started_at: int = 0
+    #: When it last looked for a node, in vain.
+    looked_at: int = 0
+    history: list[PastAttempt] = field(default_factory=list)
+    end: State | None = None
+    ended_at: int = 0
+    reason: str = ""
+    released_at: int = 0
+    text_until: int = 0
+    erased: bool = False
+    payload: str = ""
+    result: str = ""
+
+    @property
+    def deadline_at(self) -> int:
+        return self.created_at + self.ticket.timeout_ms
+
+    @property
+    def live(self) -> bool:
+        """Whether an attempt is under way."""
+        return self.end is None and not any(past.attempt == self.attempt for past in self.history)
+
+    @property
+    def state(self) -> State:
+        if self.end is not None:
+            return self.end
+        if not self.live:
+            return "RETRYING"
+        if self.started_at:
+            return "RUNNING"
+        if self.accepted_at:
+            return "ACCEPTED"
+        return "DISPATCHED" if self.dispatched_at else "RESERVED"
+
+    @property
+    def accepted(self) -> bool:
+        return bool(self.accepted_at)
+
+    def number_of(self, counter: str) -> int:
+        return sum(CAUSE[past.end].counts == counter for past in self.history)
+
+    def tries(self, rules: Rules) -> int:
+        """What counts against `max_retry`. A refusal by an overloaded node counts only after many of them."""
+        paid = sum(CAUSE[past.end].costs_try for past in self.history)
+        return paid + max(0, self.number_of("overloaded") - rules.max_overloaded)
+
+    def due(self, rules: Rules) -> int:
+        """When somebody must look at it."""
+        if self.released_at:
+            return self.released_at + rules.released_ttl_ms
+        if self.end is not None:
+            return self.ended_at + rules.job_record_ttl_ms if self.erased else self.text_until
+        if not self.live:
+            return min(self.looked_at + rules.retry_poll_ms, self.deadline_at)
+        if self.accepted:
+            return min(self.accepted_at + self.ticket.run_ms, self.deadline_at)
+        return min(self.reserved_at + self.ticket.ack_ms, self.deadline_at)
+
+    def record(self, rules: Rules) -> JobRecord:
+        return JobRecord(
+            state=self.state,
+            attempt=self.attempt,
+            node=self.node,
+            epoch=self.epoch,
+            acks=int(self.acks),
+            deadline_at_ms=self.deadline_at,
+            run_ms=self.ticket.run_ms,
+            seed=self.seed,
+            created_at_ms=self.created_at,
+            reserved_at_ms=self.reserved_at,
+            dispatched_at_ms=self.dispatched_at,
+            accepted_at_ms=self.accepted_at,
+            started_at_ms=self.started_at,
+            ended_at_ms=self.ended_at,
+            past=Past(
+                tries=self.tries(rules),
+                undelivered=self.number_of("undelivered"),
+                overloaded=self.number_of("overloaded"),
+                lost=self.number_of("lost"),
+                released_at_ms=self.released_at,
+                reason=self.reason,
+                attempts=self.history,
+            ),
+        )

@@ -1,0 +1,273 @@
+"""The model of a cell: what every flow answers and what every key holds after it, in plain Python.
+
+Written from DESIGN and PROTOCOL; where they leave a choice open, the scripts' choice is written down here once more.
+It shares no rule with the scripts: they keep counters, indexes and deadlines, the model works them out from what was
+said and when (see `facts`).
+
+    facts        what is remembered of a node, a job, a lease
+    model_cell   a cell of these, and the content of every key that follows
+    model_life   how a job gets a node, loses it, and ends
+    model_time   what time does
+    model_jobs   the flows about jobs
+    model        the flows about nodes, and the whole
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lingua_scheduler.flows.disconnect import Away, Replaced
+from lingua_scheduler.flows.heartbeat import Beaten
+from lingua_scheduler.flows.intents import Marked
+from lingua_scheduler.flows.leave import Left
+from lingua_scheduler.flows.register import Registered
+from lingua_scheduler.store.face import pack
+from tests.property.facts import NodeFacts, Word
+from tests.property.model_cell import name_of
+from tests.property.model_jobs import JobFlows, no
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lingua_scheduler.core.refusal import Refusal
+    from lingua_scheduler.flows.register import How
+    from tests.property.model_cell import LeaseId
+
+Attempts = list[tuple[str, int]]
+
+
+class Model(JobFlows):
+    """A whole cell. Each flow has the name, the arguments and the answer of the real one."""
+
+    def register(
+        self,
+        cell: str,  # noqa: ARG002 - as the flow is called
+        node_id: str,
+        *,
+        max_concurrent_jobs: int = 4,
+        health: str = "ready",
+        epoch: str = "",
+        process_id: str = "",
+        running: Sequence[tuple[str, int]] | None = None,
+        connection: str = "",
+        credential: str = "",
+        acks: bool = True,
+        tells: bool = True,
+        about: str = "",
+        nonce: str = "",
+        lenient: bool = False,  # noqa: ARG002 - the model hears only of known languages
+        **said: object,
+    ) -> Registered | Refusal:
+        word = _word(Word(), {"semantic_langs": [], **said})
+        node = self.nodes.get(node_id)
+        if node and credential != node.credential and not node.lost_at:
+            return no("NODE_ID_CONFLICT")
+        if not node and len(self.nodes) >= self.rules.cell_capacity:
+            return no("CELL_FULL")
+        if self.needs_too_many_groups(word.capability):
+            return no("CELL_FULL")
+
+        how = self._who(node, credential, epoch, process_id)
+        node = node or self.nodes.setdefault(node_id, NodeFacts(word))
+        if how not in {"RESYNC", "CONTINUED"}:
+            self.counts["epoch"] += 1
+            node.epoch = f"{self.counts['epoch']}-{nonce}"
+        node.word, node.load, node.update = word, [], ""
+        node.max, node.acks, node.tells, node.about = max_concurrent_jobs, acks, tells, about
+        node.credential, node.process, node.connection = credential, process_id, connection
+        node.registered_at = node.seen_at = self.now
+        node.lost_at = node.away_until = 0
+        node.cut_off = False
+        self.regroup()
+        self.watch(node_id)
+
+        # Nobody gets a slot here before the node's own claims are in the ledger.
+        node.reported = "registering"
+        if how == "NEW_PROCESS":
+            self.take_away(node_id, "died_early", "died")
+        elif how == "RENEWED":
+            self.take_away(node_id, "lost_early", "lost")
+        cancel: Attempts = []
+        missing: list[LeaseId] = []
+        if running is not None or how == "NEW_PROCESS":
+            cancel, missing, strangers = self._compare(node_id, running or (), self.now)
+            for lease in strangers:
+                self.fence(lease)
+        for lease in self.leases_of(node_id, fenced=True):
+            if self.leases[lease].until is None:
+                self.leases[lease].until = self.now + self.rules.limbo_ttl_ms
+        node.reported = health
+        node.held = self.used(node_id)
+        self.judge(node_id)
+        for _, job_id, _ in missing:
+            job = self.jobs[job_id]
+            if job.accepted:
+                self.move_on(job, "dropped", "dropped")
+            elif connection:
+                self.move_on(job, "undelivered", "undelivered")
+        return Registered(how, node.epoch, self.standing(node_id), word.pairs, cancel, [])
+
+    def _who(self, node: NodeFacts | None, credential: str, epoch: str, process: str) -> How:
+        if not node:
+            return "NEW"
+        if credential != node.credential:
+            return "NEW_PROCESS"
+        if epoch == node.epoch:
+            return "RESYNC"
+        if process not in {"", node.process}:
+            return "NEW_PROCESS"
+        over = node.away_until and self.now >= node.away_until
+        return "RENEWED" if node.lost_at or over else "CONTINUED"
+
+    def _compare(
+        self, node_id: str, running: Sequence[tuple[str, int]], confirms_before: int
+    ) -> tuple[Attempts, list[LeaseId], list[LeaseId]]:
+        """The ledger against a node's word: what it must cancel, what it does not name, what nobody gave it."""
+        named = {(node_id, job_id, attempt) for job_id, attempt in running}
+        cancel: list[LeaseId] = []
+        missing: list[LeaseId] = []
+        for lease in self.leases_of(node_id):
+            fenced_at = self.leases[lease].fenced_at
+            if fenced_at is None:
+                missing += [] if lease in named else [lease]
+            elif lease in named:
+                cancel.append(lease)
+            elif fenced_at <= confirms_before:
+                self.unfence(lease)
+        strangers = sorted((lease for lease in named if lease not in self.leases), key=name_of)
+        return [(job_id, attempt) for _, job_id, attempt in cancel + strangers], missing, strangers
+
+    def heartbeat(
+        self,
+        cell: str,  # noqa: ARG002
+        node_id: str,
+        epoch: str = "",
+        *,
+        health: str | None = None,
+        max_concurrent_jobs: int | None = None,
+        current_load: Mapping[str, float] | None = None,
+        running: Sequence[tuple[str, int]] | None = None,
+        running_jobs: int | None = None,
+        lenient: bool = False,  # noqa: ARG002
+        **said: object,
+    ) -> Beaten | Refusal:
+        node = self.nodes.get(node_id)
+        if node is None:
+            return no("UNKNOWN_NODE")
+        if epoch not in {"", node.epoch}:
+            return no("STALE_ATTEMPT")
+        digest = _digest(said)
+        if digest not in {"", node.update}:
+            word = _word(node.word, said)
+            if self.needs_too_many_groups(word.capability):
+                return no("CELL_FULL")
+            node.word, node.update = word, digest
+            self.regroup()
+        node.seen_at = self.now
+        node.reported = node.reported if health is None else health
+        node.max = node.max if max_concurrent_jobs is None else max_concurrent_jobs
+        node.load = node.load if current_load is None else sorted(current_load.items())
+        cancel: Attempts = []
+        confirms_before = self.now - self.rules.confirm_after_ms
+        if running is not None:
+            cancel, _, _ = self._compare(node_id, running, confirms_before)
+        elif running_jobs is not None:
+            fenced = self.leases_of(node_id, fenced=True)
+            surplus = max(0, len(fenced) - running_jobs)
+            old = [lease for lease in fenced if (self.leases[lease].fenced_at or 0) <= confirms_before]
+            for lease in old[:surplus]:
+                self.unfence(lease)
+        if not self.leases_of(node_id, fenced=True):
+            node.lost_at = 0
+        node.held = self.used(node_id)
+        self.judge(node_id)
+        self.watch(node_id)
+        return Beaten(node.epoch, self.standing(node_id), cancel)
+
+    def drain(self, cell: str, node_id: str) -> Marked | Refusal:
+        return self._mark(cell, node_id, "draining")
+
+    def resume(self, cell: str, node_id: str) -> Marked | Refusal:
+        return self._mark(cell, node_id, "active")
+
+    def evict(self, cell: str, node_id: str) -> Marked | Refusal:
+        answer = self._mark(cell, node_id, "evicted")
+        if node_id in self.nodes:
+            self.take_away(node_id, "evicted", "evicted")
+        return answer
+
+    def _mark(self, cell: str, node_id: str, intent: str) -> Marked | Refusal:  # noqa: ARG002
+        if node_id not in self.nodes:
+            return no("UNKNOWN_NODE")
+        self.nodes[node_id].intent = intent
+        self.judge(node_id)
+        return Marked(intent, self.standing(node_id), self.used(node_id))
+
+    def leave(self, cell: str, node_id: str, epoch: str = "") -> Left | Refusal:  # noqa: ARG002
+        node = self.nodes.get(node_id)
+        if node is None:
+            return no("UNKNOWN_NODE")
+        if epoch not in {"", node.epoch}:
+            return no("STALE_ATTEMPT")
+        moved = len(self.leases_of(node_id, fenced=False))
+        node.reported = "offline"
+        self.take_away(node_id, "left_early", "left")
+        self.forget(node_id)
+        return Left(moved)
+
+    def disconnect(
+        self,
+        cell: str,  # noqa: ARG002
+        node_id: str,
+        connection: str,
+        *,
+        handover: bool = False,
+    ) -> Away | Replaced | Refusal:
+        node = self.nodes.get(node_id)
+        if node is None:
+            return no("UNKNOWN_NODE")
+        if node.connection != connection:
+            return Replaced()
+        if not node.lost_at and not node.away_until:
+            grace_ms = self.rules.handover_grace_ms if handover else self.rules.reconnect_grace_ms
+            node.away_until = self.now + grace_ms
+            self.judge(node_id)
+            self.watch(node_id)
+        return Away(node.away_until)
+
+
+_NAMES = {
+    "semantic_langs": "semantic",
+    "asr_langs": "asr",
+    "nmt_pairs": "nmt",
+    "tts_langs": "tts",
+    "services": "services",
+    "labels": "labels",
+    "accept_public_jobs": "public",
+}
+
+
+def _canonical(name: str, value: object) -> object:
+    """A word in the form in which it is kept: sorted, pairs as `src:tgt`."""
+    if name == "nmt_pairs":
+        return True if value == "any" else sorted({":".join(pair) for pair in value})  # type: ignore[attr-defined]
+    if isinstance(value, dict):
+        return sorted(value.items())
+    return sorted(set(value)) if isinstance(value, list) else value
+
+
+def _said(said: Mapping[str, object]) -> dict[str, object]:
+    return {short: _canonical(name, said[name]) for name, short in _NAMES.items() if said.get(name) is not None}
+
+
+def _word(before: Word, said: Mapping[str, object]) -> Word:
+    """What was said, and what was left out as it was before."""
+    return replace(before, **_said(said))  # type: ignore[arg-type]  # `_NAMES` maps to its fields
+
+
+def _digest(said: Mapping[str, object]) -> str:
+    """How a node's last change of capability is remembered."""
+    found = _said(said)
+    return hashlib.sha1(pack(found), usedforsecurity=False).hexdigest() if found else ""

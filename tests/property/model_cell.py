@@ -1,0 +1,179 @@
+"""A cell as facts, and the content of every key that follows from them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from lingua_scheduler.core.records import STANDINGS, Cell, Event, GroupRecord, NodeRecord, Standing
+from lingua_scheduler.store.face import pack
+from tests.property.facts import Capability, Lease, signature_of
+
+if TYPE_CHECKING:
+    from lingua_scheduler.core.records import Rules
+    from tests.property.facts import JobFacts, NodeFacts
+
+LeaseId = tuple[str, str, int]
+
+
+def name_of(lease: LeaseId) -> str:
+    return "{}:{}:{}".format(*lease)
+
+
+class CellFacts:
+    """Everything that happened in a cell and still matters. Flows of the model change only this."""
+
+    def __init__(self, cell: str, rules: Rules, now: int) -> None:
+        self.name = cell
+        self.rules = rules
+        self.now = now
+        self.nodes: dict[str, NodeFacts] = {}
+        self.jobs: dict[str, JobFacts] = {}
+        self.leases: dict[LeaseId, Lease] = {}
+        #: Groups are numbered as they appear, and gone with their last node.
+        self.groups: dict[Capability, int] = {}
+        self.outbox: dict[Event, int] = {}
+        self.counts: Counter[str] = Counter()
+
+    # What follows.
+
+    def leases_of(self, node_id: str, *, fenced: bool | None = None) -> list[LeaseId]:
+        """A node's leases in the order of the ledger, all of them or one kind."""
+        found = [
+            lease
+            for lease, facts in self.leases.items()
+            if lease[0] == node_id and (fenced is None or (facts.fenced_at is not None) == fenced)
+        ]
+        return sorted(found, key=name_of)
+
+    def used(self, node_id: str) -> int:
+        return sum(lease[0] == node_id for lease in self.leases)
+
+    def standing(self, node_id: str, at: int | None = None) -> Standing:
+        """How a node stands in the index, or would if somebody looked `at` a time."""
+        node = self.nodes[node_id]
+        return node.standing(node.judged_at if at is None else at, self.used(node_id), self.rules)
+
+    def group(self, node_id: str) -> int:
+        word = self.nodes[node_id].word
+        return self.groups[word.capability] if word.pairs else 0
+
+    def members(self, group: int) -> list[str]:
+        return sorted(node_id for node_id in self.nodes if self.group(node_id) == group)
+
+    def due(self) -> dict[str, int]:
+        """What is to be looked at, and when."""
+        due = {f"j:{job_id}": job.due(self.rules) for job_id, job in self.jobs.items()}
+        due |= {f"n:{node_id}": node.due(self.rules) for node_id, node in self.nodes.items()}
+        for lease, facts in self.leases.items():
+            if facts.until is not None:
+                due[f"l:{name_of(lease)}"] = facts.until
+        return due
+
+    def overdue(self) -> list[str]:
+        """What should have been looked at by now, in the order in which it will be."""
+        entries = sorted((at, member) for member, at in self.due().items() if at <= self.now)
+        return [member for _, member in entries]
+
+    def moments(self) -> list[int]:
+        """Every moment to come at which something may change by itself, or become possible."""
+        rules = self.rules
+        found = {*self.due().values(), *self.outbox.values()}
+        for node in self.nodes.values():
+            found |= {node.rest_until, node.away_until, node.seen_at + rules.stale_ms, node.seen_at + rules.offline_ms}
+        for lease in self.leases.values():
+            if lease.fenced_at is not None:
+                found.add(lease.fenced_at + rules.confirm_after_ms)
+        found |= {job.deadline_at for job in self.jobs.values() if job.end is None}
+        return sorted(at for at in found if at > self.now)
+
+    # What every flow does.
+
+    def regroup(self) -> None:
+        """Groups come and go with their nodes."""
+        present = {node.word.capability for node in self.nodes.values() if node.word.pairs}
+        for capability in present - self.groups.keys():
+            self.counts["group"] += 1
+            self.groups[capability] = self.counts["group"]
+        for capability in self.groups.keys() - present:
+            del self.groups[capability]
+
+    def needs_too_many_groups(self, capability: Capability) -> bool:
+        return bool(capability[0]) and capability not in self.groups and len(self.groups) >= self.rules.max_groups
+
+    def judge(self, node_id: str) -> None:
+        self.nodes[node_id].judged_at = self.now
+
+    def watch(self, node_id: str) -> None:
+        self.nodes[node_id].looked_at = self.now
+        self.nodes[node_id].unfinished_at = None
+
+    def post(self, kind: str, job_id: str, attempt: int, node_id: str, epoch: str, detail: str) -> None:
+        self.outbox[Event(kind, job_id, attempt, node_id, epoch, detail, self.now)] = self.now
+
+    def letters(self) -> list[tuple[Event, int]]:
+        """The outbox in the order in which a relay takes it."""
+        return sorted(self.outbox.items(), key=lambda entry: (entry[1], pack(entry[0])))
+
+    # What the engine should hold.
+
+    def expected(self) -> Cell:
+        """The content of every key."""
+        used = Counter(lease[0] for lease in self.leases)
+        limbo = Counter(lease[0] for lease, facts in self.leases.items() if facts.fenced_at is not None)
+        records: dict[str, NodeRecord] = {}
+        for node_id, node in self.nodes.items():
+            records[node_id] = NodeRecord(
+                used=used[node_id],
+                max=node.max,
+                limbo=limbo[node_id],
+                group=self.group(node_id),
+                standing=node.standing(node.judged_at, used[node_id], self.rules),
+                epoch=node.epoch,
+                reported=node.reported,
+                intent=node.intent,
+                lost_at_ms=node.lost_at,
+                seen_at_ms=node.seen_at,
+                away_until_ms=node.away_until,
+                rest_until_ms=node.rest_until,
+                cut_off=int(node.cut_off),
+                acks=int(node.acks),
+                tells=int(node.tells),
+                ceiling=max(node.max, node.held),
+            )
+        members = Counter(record.group for record in records.values())
+        room = Counter(record.group for record in records.values() if record.standing == Standing.available)
+        pairs: dict[str, list[int]] = {}
+        groups: dict[int, GroupRecord] = {}
+        for capability, group in sorted(self.groups.items(), key=lambda entry: entry[1]):
+            served = capability[0]
+            assert isinstance(served, tuple)
+            groups[group] = GroupRecord(signature_of(capability), members[group], list(served))
+            for pair in served:
+                pairs.setdefault(pair, []).append(group)
+        texts = {
+            f"{job_id}:{name}": text
+            for job_id, job in self.jobs.items()
+            for name, text in (("payload", job.payload), ("result", job.result))
+            if text and not job.erased
+        }
+        return Cell(
+            now_ms=self.now,
+            nodes=records,
+            profiles={node_id: node.profile() for node_id, node in self.nodes.items()},
+            standing={node_id: STANDINGS * record.group + record.standing for node_id, record in records.items()},
+            room={group: number for group, number in room.items() if group and number},
+            groups=groups,
+            signatures={record.signature: group for group, record in groups.items()},
+            pairs=pairs,
+            jobs={job_id: job.record(self.rules) for job_id, job in self.jobs.items()},
+            tickets={job_id: job.ticket for job_id, job in self.jobs.items()},
+            bodies=texts,
+            leases=sorted(name_of(lease) for lease in self.leases),
+            limbo={
+                name_of(lease): facts.fenced_at for lease, facts in self.leases.items() if facts.fenced_at is not None
+            },
+            due=self.due(),
+            outbox=self.letters(),
+            counts={name: number for name, number in self.counts.items() if number},
+        )

@@ -1,0 +1,246 @@
+"""The flows about jobs, in the model: what each is answered, and what it changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+from lingua_scheduler.core.pair import Pair
+from lingua_scheduler.core.records import PastAttempt, Standing, Ticket
+from lingua_scheduler.core.refusal import Breakdown, Refusal, refuse
+from lingua_scheduler.flows.attempts import Moved
+from lingua_scheduler.flows.deliver import Delivered
+from lingua_scheduler.flows.dispatch import Incapable, Limits, Placed
+from lingua_scheduler.flows.fail import Failed
+from lingua_scheduler.flows.relay import Taken
+from lingua_scheduler.flows.release import Released
+from lingua_scheduler.flows.stopped import Stopped
+from tests.property.facts import JobFacts
+from tests.property.model_time import Sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingua_scheduler.core.records import Event
+
+#: How many overdue entries a dispatch settles in one run.
+SETTLED_PER_DISPATCH: Final = 64
+
+
+def no(code: str, breakdown: Breakdown | None = None) -> Refusal:
+    return Refusal(code, "", breakdown)
+
+
+class JobFlows(Sweep):
+    """dispatch, deliver, ack, started, stopped, done, fail, cancel, release, relay."""
+
+    #: How often a dispatch found more overdue than one run settles.
+    behind = 0
+
+    def dispatch(
+        self,
+        job_id: str,
+        session_id: str,
+        src_lang: str,
+        tgt_lang: str,
+        *,
+        body: str = "",
+        utterance_index: int = 0,
+        trace_id: str = "",
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        seed: int = 0,
+    ) -> Placed | Refusal:
+        while self.overdue() and self.settle(SETTLED_PER_DISPATCH)[1]:
+            self.behind += 1
+        known = self.jobs.get(job_id)
+        if known:
+            return Placed(known.state, known.node, known.epoch, known.attempt, int(known.acks))
+        pair = Pair.of(src_lang, tgt_lang)
+        ticket = Ticket(
+            job=job_id,
+            session=session_id,
+            utterance=utterance_index,
+            pair=str(pair),
+            fallback=str(pair.fallback() or ""),
+            ack_ms=limits.ack_ms,
+            run_ms=limits.run_ms,
+            timeout_ms=limits.timeout_ms,
+            max_retry=limits.max_retry,
+            seed=seed,
+            trace=trace_id,
+        )
+        job = JobFacts(ticket, created_at=self.now, seed=seed, payload=body)
+        groups = self.pool(ticket.pair, ticket.fallback)
+        if not groups:
+            served = [other.split(":") for node in self.nodes.values() for other in node.word.pairs]
+            takes = any(src == pair.src for src, _ in served)
+            gives = any(tgt in {pair.tgt, "*"} for _, tgt in served)
+            return refuse("NO_CAPABLE_NODE", pair=pair, missing=Incapable(takes, gives).missing(pair))
+        node_id = self.choose(job, groups)
+        if node_id is None:
+            return no("ALL_CANDIDATES_FULL_OR_FAILED", self._breakdown(groups))
+        self.jobs[job_id] = job
+        self.reserve(job, node_id)
+        self.counts["accepted"] += 1
+        return Placed("RESERVED", node_id, job.epoch, job.attempt, int(job.acks))
+
+    def _breakdown(self, groups: list[int]) -> Breakdown:
+        stand = [self.standing(node_id) for group in groups for node_id in self.members(group)]
+        return Breakdown(
+            pool=len(stand),
+            full=stand.count(Standing.full),
+            stale=stand.count(Standing.stale),
+            not_ready=stand.count(Standing.not_ready),
+            draining=stand.count(Standing.draining),
+            resting=stand.count(Standing.resting),
+        )
+
+    # Messages about an attempt.
+
+    def _worth(
+        self, job_id: str, attempt: int, node_id: str, epoch: str
+    ) -> tuple[Literal["CURRENT", "FINISHED", "UNKNOWN_JOB", "STALE_ATTEMPT", "NODE_MISMATCH"], PastAttempt | None]:
+        """What a message is worth, and the past attempt it is about, if it is one that this node held."""
+        job = self.jobs.get(job_id)
+        if job is None:
+            return "UNKNOWN_JOB", None
+        if attempt == job.attempt and (job.live or job.end == "FINISHED"):
+            if node_id != job.node:
+                return "NODE_MISMATCH", None
+            if epoch not in {"", job.epoch}:
+                return "STALE_ATTEMPT", None
+            return "CURRENT" if job.live else "FINISHED", None
+        held = [past for past in job.history if (past.attempt, past.node) == (attempt, node_id)]
+        return ("STALE_ATTEMPT", held[0]) if held else ("NODE_MISMATCH", None)
+
+    def deliver(
+        self, job_id: str, attempt_id: int, node_id: str, epoch: str = "", *, sent: bool = True
+    ) -> Delivered | Refusal:
+        worth, _ = self._worth(job_id, attempt_id, node_id, epoch)
+        if worth not in {"CURRENT", "FINISHED"}:
+            return no(worth)
+        job = self.jobs[job_id]
+        if job.state == "RESERVED" and not sent:
+            self.move_on(job, "undelivered", "undelivered")
+        elif job.state == "RESERVED":
+            job.dispatched_at = self.now
+            job.accepted_at = 0 if job.acks else self.now
+        return Delivered(job.state, job.attempt, job.node, job.epoch, int(job.acks))
+
+    def ack(self, job_id: str, attempt_id: int, node_id: str, epoch: str = "") -> Moved | Refusal:
+        worth, _ = self._worth(job_id, attempt_id, node_id, epoch)
+        if worth not in {"CURRENT", "FINISHED"}:
+            return no(worth)
+        job = self.jobs[job_id]
+        if worth == "CURRENT" and not job.accepted:
+            job.accepted_at = self.now
+        return Moved(job.state)
+
+    def started(self, job_id: str, attempt_id: int, node_id: str, epoch: str = "") -> Moved | Refusal:
+        answer = self.ack(job_id, attempt_id, node_id, epoch)
+        if isinstance(answer, Refusal):
+            return answer
+        job = self.jobs[job_id]
+        if job.live and not job.started_at:
+            job.started_at = self.now
+        return Moved(job.state)
+
+    def stopped(self, job_id: str, attempt_id: int, node_id: str, epoch: str = "") -> Stopped | Refusal:
+        worth, past = self._worth(job_id, attempt_id, node_id, epoch)
+        if worth == "CURRENT":
+            told = self.move_on(self.jobs[job_id], "stopped", "stopped")
+            return Stopped(told, self._next(job_id, attempt_id) if told == "RETRYING" else attempt_id)
+        if worth == "FINISHED":
+            return no("STALE_ATTEMPT")
+        if past and past.end == "stopped":
+            return Stopped(past.next_state, attempt_id + (past.next_state == "RETRYING"))
+        self.confirm(node_id, job_id, attempt_id)
+        return no(worth)
+
+    def done(
+        self,
+        job_id: str,
+        attempt_id: int,
+        node_id: str,
+        epoch: str = "",
+        *,
+        result: str = "",
+        result_ttl_ms: int = 120_000,
+    ) -> Moved | Refusal:
+        worth, _ = self._worth(job_id, attempt_id, node_id, epoch)
+        if worth == "FINISHED":
+            return Moved("FINISHED")
+        if worth != "CURRENT":
+            self.confirm(node_id, job_id, attempt_id)
+            return no(worth)
+        job = self.jobs[job_id]
+        del self.leases[node_id, job_id, attempt_id]
+        job.result = result
+        self.finish(job, "FINISHED", "", result_ttl_ms)
+        return Moved("FINISHED")
+
+    def fail(
+        self,
+        job_id: str,
+        attempt_id: int,
+        node_id: str,
+        epoch: str = "",
+        *,
+        reason: str,
+        overloaded: bool = False,
+        retry_after_ms: int = 0,
+    ) -> Failed | Refusal:
+        worth, past = self._worth(job_id, attempt_id, node_id, epoch)
+        if worth == "CURRENT":
+            if overloaded:
+                self._rest(node_id, retry_after_ms)
+            job = self.jobs[job_id]
+            told = self.move_on(job, "overloaded" if overloaded else "failed", reason)
+            if job.live:
+                return Failed(told, job.attempt, True, job.node, job.epoch, int(job.acks))
+            return Failed(told, attempt_id + (told == "RETRYING"), False)
+        if worth == "FINISHED":
+            return no("STALE_ATTEMPT")
+        if past and past.end in {"failed", "overloaded"}:
+            return Failed(past.next_state, attempt_id + (past.next_state == "RETRYING"), False)
+        self.confirm(node_id, job_id, attempt_id)
+        return no(worth)
+
+    def _rest(self, node_id: str, retry_after_ms: int) -> None:
+        rest_ms = min(retry_after_ms, self.rules.max_rest_ms) or self.rules.rest_ms
+        node = self.nodes[node_id]
+        node.rest_until = max(node.rest_until, self.now + rest_ms)
+        self.judge(node_id)
+        self.watch(node_id)
+
+    def _next(self, job_id: str, attempt_id: int) -> int:
+        """The number of the next attempt, whether or not it has its node yet."""
+        job = self.jobs[job_id]
+        return job.attempt if job.live else attempt_id + 1
+
+    # What clients and relays do.
+
+    def cancel(self, job_id: str, reason: str = "cancelled") -> Moved | Refusal:
+        job = self.jobs.get(job_id)
+        if job is None:
+            return no("UNKNOWN_JOB")
+        if job.end is None:
+            self.end_early(job, "CANCELLED", "cancelled", reason)
+        return Moved(job.state)
+
+    def release(self, job_id: str) -> Released | Refusal:
+        job = self.jobs.get(job_id)
+        if job is None:
+            return no("UNKNOWN_JOB")
+        if job.end is None:
+            return no("NOT_ENDED")
+        if not job.released_at:
+            job.released_at, job.erased = self.now, True
+        return Released(job.end, job.released_at)
+
+    def relay(self, cell: str, handed_over: Sequence[Event] = (), limit: int = 100) -> Taken:  # noqa: ARG002
+        for event in handed_over:
+            self.outbox.pop(event, None)
+        taken = [event for event, at in self.letters() if at <= self.now][:limit]
+        for event in taken:
+            self.outbox[event] = self.now + self.rules.relay_lease_ms
+        return Taken(taken)

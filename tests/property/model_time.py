@@ -1,0 +1,84 @@
+"""What time does to a cell, in the model: the sweep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lingua_scheduler.flows.reap import Settled
+from tests.property.model_life import MOVED_PER_LOOK, JobLife
+
+if TYPE_CHECKING:
+    from tests.property.facts import JobFacts
+    from tests.property.model_cell import LeaseId
+
+
+class Sweep(JobLife):
+    """Looks at what is overdue, in order."""
+
+    def settle(self, limit: int) -> tuple[int, bool]:
+        """At most `limit` entries; what one settles may settle another. How many, and whether more are due."""
+        settled = 0
+        for member in self.overdue()[:limit]:
+            if self.due().get(member, self.now + 1) > self.now:
+                continue
+            kind, name = member[0], member[2:]
+            if kind == "j":
+                self._look_at_job(self.jobs[name])
+            elif kind == "n":
+                self._look_at_node(name)
+            else:
+                node_id, job_id, attempt = name.split(":")
+                self._look_at_lease((node_id, job_id, int(attempt)))
+            settled += 1
+        return settled, bool(self.overdue())
+
+    def reap(self, cell: str, limit: int) -> Settled:  # noqa: ARG002 - as the flow is called
+        return Settled(*self.settle(limit))
+
+    def _look_at_job(self, job: JobFacts) -> None:
+        rules, now = self.rules, self.now
+        if job.end is not None:
+            kept_until = job.ended_at + rules.job_record_ttl_ms
+            if job.released_at:
+                kept_until = job.released_at + rules.released_ttl_ms
+            job.erased = True
+            if now >= kept_until:
+                del self.jobs[job.ticket.job]
+        elif now >= job.deadline_at:
+            self.end_early(job, "EXPIRED", "expired", "deadline")
+        elif not job.live:
+            self.place(job)
+        else:
+            cause = "run_timeout" if job.accepted else "ack_timeout"
+            self.move_on(job, cause, cause)
+
+    def _look_at_lease(self, lease: LeaseId) -> None:
+        """A node has not confirmed in time. One that could have told is not trusted; one that cannot tell is."""
+        node_id, job_id, attempt = lease
+        node = self.nodes[node_id]
+        if node.tells:
+            node.cut_off = True
+            self.leases[lease].until = None
+            self.judge(node_id)
+        else:
+            self.unfence(lease)
+        self.post("cut_off" if node.tells else "forgiven", job_id, attempt, node_id, node.epoch, "")
+
+    def _look_at_node(self, node_id: str) -> None:
+        node, now = self.nodes[node_id], self.now
+        if not node.lost_at:
+            gone = bool(node.away_until) and now >= node.away_until
+            if not gone and now < node.seen_at + self.rules.offline_ms:
+                self.judge(node_id)
+                self.watch(node_id)
+                return
+            node.lost_at = now
+            self.post("lost", "", 0, node_id, node.epoch, "")
+        node.away_until = 0
+        self.judge(node_id)
+        if self.take_away(node_id, "lost_early", "lost", MOVED_PER_LOOK):
+            node.unfinished_at = now
+        elif now >= node.lost_at + self.rules.node_record_ttl_ms:
+            self.forget(node_id)
+        else:
+            self.watch(node_id)

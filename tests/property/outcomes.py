@@ -1,0 +1,156 @@
+"""What was reached: a run that never saw `STALE_ATTEMPT` proves nothing."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+from lingua_scheduler.core.attempt_end import CAUSES
+from lingua_scheduler.core.job_state import MOVES, STATES
+from lingua_scheduler.core.records import Standing
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows import (
+    ack,
+    cancel,
+    deliver,
+    disconnect,
+    dispatch,
+    done,
+    drain,
+    evict,
+    fail,
+    heartbeat,
+    leave,
+    reap,
+    register,
+    relay,
+    release,
+    resume,
+    started,
+    stopped,
+)
+from lingua_scheduler.store.face import Face
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+    from types import ModuleType
+
+    from lingua_scheduler.core.records import Cell, JobRecord
+
+_MODULES: Final[tuple[ModuleType, ...]] = (
+    register,
+    heartbeat,
+    drain,
+    resume,
+    evict,
+    leave,
+    disconnect,
+    dispatch,
+    deliver,
+    ack,
+    started,
+    stopped,
+    done,
+    fail,
+    cancel,
+    release,
+    reap,
+    relay,
+)
+
+
+def _name(module: ModuleType) -> str:
+    return module.__name__.rsplit(".", 1)[-1]
+
+
+FLOWS: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
+    _name(module): getattr(module, _name(module)) for module in _MODULES
+}
+
+FACES: Final[dict[str, Face[Any]]] = {
+    _name(module): face for module in _MODULES for face in vars(module).values() if isinstance(face, Face)
+}
+
+#: Inside the dispatch script only, or not in this version.
+_NEVER_SEEN: Final = {"CREATED", "WAITING"}
+
+
+def _answers(face: Face[Any]) -> Iterator[str]:
+    """Every answer that a flow's script may give, by its tag."""
+    yield from (str(answer.__struct_config__.tag) for answer in face.answers)
+    yield from face.refuses
+
+
+def everything() -> set[tuple[str, str]]:
+    """Every outcome that a run must have seen."""
+    found = {(flow, answer) for flow, face in FACES.items() for answer in _answers(face)}
+    found |= {("register", how) for how in get_args(register.How)}
+    found |= {("state", state) for state in STATES if state not in _NEVER_SEEN}
+    found |= {("standing", standing.name) for standing in Standing}
+    found |= {("cause", cause.name) for cause in CAUSES}
+    found |= {("event", kind) for kind in ("ended", "reserved", "fenced", "lost", "cut_off", "forgiven")}
+    found |= {
+        ("missing", "none has semantic repair (and asr) for …."),
+        ("missing", "none translates into …."),
+        ("missing", "some take … and some give …, but none does both."),
+    }
+    found |= {("reason", "poison"), ("reason", "deadline"), ("settled", "more"), ("attempt", "passed over")}
+    found |= {
+        ("move", f"{source} → {target}")
+        for source, targets in MOVES.items()
+        for target in targets
+        if source not in _NEVER_SEEN
+    }
+    return found
+
+
+class Outcomes:
+    """Counts what the engine, not the model, was seen to do."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[tuple[str, str]] = Counter()
+
+    def answered(self, flow: str, answer: Any) -> None:
+        if isinstance(answer, Refusal):
+            self.seen[flow, answer.code] += 1
+            if answer.code == "NO_CAPABLE_NODE":
+                self.seen["missing", re.sub(r"\b(zh|en|fr|yue)\b", "…", answer.detail.partition(": ")[2])] += 1
+            return
+        tag = answer.__struct_config__.tag
+        self.seen[flow, str(tag or "REGISTERED")] += 1
+        if isinstance(answer, register.Registered):
+            self.seen[flow, answer.how] += 1
+        if isinstance(answer, reap.Settled) and answer.more:
+            self.seen["settled", "more"] += 1
+
+    def changed(self, before: Cell, after: Cell) -> None:
+        """What one step did."""
+        for node_id, node in after.nodes.items():
+            old_node = before.nodes.get(node_id)
+            if old_node is None or old_node.standing != node.standing:
+                self.seen["standing", Standing(node.standing).name] += 1
+        known = {event for event, _ in before.outbox}
+        for event, _ in after.outbox:
+            if event not in known:
+                self.seen["event", event.kind] += 1
+        for job_id, job in after.jobs.items():
+            old = before.jobs.get(job_id)
+            if old != job:
+                self._job_changed(old, job)
+
+    def _job_changed(self, old: JobRecord | None, job: JobRecord) -> None:
+        self.seen["state", job.state] += 1
+        self.seen["reason", job.past.reason] += 1
+        for past in job.past.attempts[len(old.past.attempts) if old else 0 :]:
+            self.seen["cause", past.end] += 1
+        if job.state == "RESERVED" and job.attempt > len(job.past.attempts) + 1:
+            self.seen["attempt", "passed over"] += 1
+        if old is None:
+            return
+        # A step that reserved the next attempt ended the old one before.
+        path = [old.state, "RETRYING", "RESERVED"] if job.attempt > old.attempt else [old.state, job.state]
+        for source, target in pairwise(path):
+            if source != target:
+                self.seen["move", f"{source} → {target}"] += 1

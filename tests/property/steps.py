@@ -1,0 +1,130 @@
+"""What must hold from one instant to the next, and so cannot be seen in either of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from lingua_scheduler.core.job_state import ENDS, LIVE_STATES
+from lingua_scheduler.core.pair import Pair
+from lingua_scheduler.core.records import Standing
+from lingua_scheduler.core.refusal import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingua_scheduler.core.records import Cell, JobRecord
+    from tests.property.messages import Op
+    from tests.property.model import Model
+
+#: A refused word of a node about an attempt may still show that it is done with it.
+_CONFIRMING: Final = {"stopped", "done", "fail"}
+#: A dispatch settles what is overdue before it refuses.
+_SETTLING: Final = {"dispatch"}
+
+
+def check_step(before: Cell, after: Cell, ops: Sequence[Op], answers: Sequence[Any], model: Model) -> None:
+    """The invariants of one step; each message names the invariant it is about."""
+    _ends_absorb(before, after)
+    _attempts_only_grow(before, after, model)
+    _nothing_grows_above_max(before, after, ops)
+    _each_end_is_announced_once(before, after)
+    _refusals_change_nothing(before, after, ops, answers)
+    if any(op.flow == "dispatch" for op in ops):
+        _the_index_is_true(model)
+        _refusals_are_true(ops, answers, model)
+
+
+def _lives(before: Cell, after: Cell) -> list[tuple[str, JobRecord, JobRecord]]:
+    """Jobs that were there and still are; one that was forgotten and created again is another."""
+    found = [(job_id, before.jobs[job_id], job) for job_id, job in after.jobs.items() if job_id in before.jobs]
+    return [(job_id, old, job) for job_id, old, job in found if old.created_at_ms == job.created_at_ms]
+
+
+def _ends_absorb(before: Cell, after: Cell) -> None:
+    for job_id, old, job in _lives(before, after):
+        if old.state in ENDS:
+            kept = msgspec.structs.replace(
+                old, past=msgspec.structs.replace(old.past, released_at_ms=job.past.released_at_ms)
+            )
+            assert job == kept, f"S5: {job_id} had ended, and changed: {old} → {job}"
+
+
+def _attempts_only_grow(before: Cell, after: Cell, model: Model) -> None:
+    for job_id, old, job in _lives(before, after):
+        assert job.attempt >= old.attempt, f"S8: {job_id} went back from attempt {old.attempt} to {job.attempt}"
+        if job.attempt > old.attempt:
+            assert old.state not in ENDS, f"S5: {job_id} has a new attempt after its end"
+            closed = {past.attempt for past in job.past.attempts}
+            assert old.attempt in closed, f"S8: {job_id} has attempt {job.attempt} while {old.attempt} is not over"
+    for job_id, job in after.jobs.items():
+        numbers = [past.attempt for past in job.past.attempts]
+        assert numbers == sorted(set(numbers)), f"S8: {job_id} had attempts {numbers}"
+        if job.state in LIVE_STATES:
+            assert all(number < job.attempt for number in numbers), f"S8: {job_id} is {job.state} after {numbers}"
+        assert job.past.tries <= 1 + after.tickets[job_id].max_retry, f"S9: {job_id} was tried {job.past.tries} times"
+        assert job.past.lost <= model.rules.max_lost, f"S9: {job_id} took {job.past.lost} nodes down"
+
+
+def _nothing_grows_above_max(before: Cell, after: Cell, ops: Sequence[Op]) -> None:
+    claimed = {op.named["node_id"] for op in ops if op.flow == "register" and op.named["running"]}
+    for node_id, node in after.nodes.items():
+        held = before.nodes[node_id].used if node_id in before.nodes else 0
+        if node.used > max(node.max, held):
+            assert node_id in claimed, f"S1: {node_id} holds {node.used}, held {held}, may hold {node.max}"
+    # Whatever a node claims, nobody gives it more than it has slots for.
+    old = set(before.leases)
+    given = Counter(lease.split(":")[0] for lease in after.leases if lease not in old and lease not in after.limbo)
+    for node_id, number in given.items():
+        node = after.nodes[node_id]
+        assert node.used <= node.max, f"S1: {node_id} got {number} more and holds {node.used} of {node.max}"
+
+
+def _each_end_is_announced_once(before: Cell, after: Cell) -> None:
+    old = {event for event, _ in before.outbox}
+    ended = Counter(event.job for event, _ in after.outbox if event.kind == "ended" and event not in old)
+    for job_id, job in after.jobs.items():
+        earlier = before.jobs.get(job_id)
+        if earlier is not None and earlier.created_at_ms != job.created_at_ms:
+            earlier = None
+        news = int(job.state in ENDS and (earlier is None or earlier.state not in ENDS))
+        assert ended[job_id] == news, f"S5: the end of {job_id} was announced {ended[job_id]} times, not {news}"
+
+
+def _refusals_change_nothing(before: Cell, after: Cell, ops: Sequence[Op], answers: Sequence[Any]) -> None:
+    refused = [op.flow for op, answer in zip(ops, answers, strict=True) if isinstance(answer, Refusal)]
+    if len(refused) < len(ops) or not _SETTLING.isdisjoint(refused):
+        return
+    same = msgspec.structs.replace(after, now_ms=before.now_ms)
+    if not _CONFIRMING.isdisjoint(refused):
+        for name in ("jobs", "tickets", "bodies", "outbox", "counts", "groups", "pairs"):
+            assert getattr(same, name) == getattr(before, name), f"S7: a refused {refused} changed {name}"
+    else:
+        assert same == before, f"S7: a refused {refused} changed something"
+
+
+def _the_index_is_true(model: Model) -> None:
+    """A dispatch has just settled what was overdue: nobody's standing may be yesterday's."""
+    for node_id in model.nodes:
+        kept, true = model.standing(node_id), model.standing(node_id, model.now)
+        assert kept == true, f"S19: {node_id} is kept as {kept.name} and is {true.name}"
+
+
+def _refusals_are_true(ops: Sequence[Op], answers: Sequence[Any], model: Model) -> None:
+    """Nobody who could take the job was passed over. (A dispatch is the last of its tick and only takes slots.)"""
+    for op, answer in zip(ops, answers, strict=True):
+        if op.flow != "dispatch" or not isinstance(answer, Refusal):
+            continue
+        pair = Pair.of(op.named["src_lang"], op.named["tgt_lang"])
+        serving = {node_id for node_id, node in model.nodes.items() if node.word.serves(str(pair))}
+        fallback = pair.fallback()
+        spare = {n for n, node in model.nodes.items() if fallback and node.word.serves(str(fallback))}
+        if answer.code == "NO_CAPABLE_NODE":
+            assert not serving | spare, f"S19: {serving | spare} serve {pair}"
+        free = {n for n in serving if model.standing(n, model.now) == Standing.available}
+        assert not free, f"S19: {free} could have taken {op}"
+        if not any(model.standing(n, model.now) != Standing.stale for n in serving):
+            free = {n for n in spare if model.standing(n, model.now) == Standing.available}
+            assert not free, f"S19: {free} could have taken {op}, for want of others"

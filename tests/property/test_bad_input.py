@@ -1,0 +1,326 @@
+"""Bad input, at every door: a refusal that names the field, and no key is touched.
+
+Each flow and view is called with everything right but one argument, which is junk: of the wrong type, out of bounds,
+braces and colons, 10 kB, half a character, not a number. Junk that happens to be right is not drawn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lingua_scheduler.core.ids import check_id
+from lingua_scheduler.core.records import Event
+from lingua_scheduler.core.refusal import CODES, Invalid, Refusal
+from lingua_scheduler.flows.dispatch import Limits
+from lingua_scheduler.views.audit import audit, audit_whole
+from lingua_scheduler.views.cell import read_cell
+from lingua_scheduler.views.job import read_job
+from lingua_scheduler.views.node import read_node
+from lingua_scheduler.views.nodes import read_nodes
+from lingua_scheduler.views.pools import read_pools
+from tests.property.differences import differences
+from tests.property.machine import Arena
+from tests.property.outcomes import FLOWS
+from tests.support.world import CELL
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from lingua_scheduler.core.records import Cell
+    from tests.support.servers import Server
+
+DOORS: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
+    **FLOWS,
+    **{view.__name__: view for view in (audit, audit_whole, read_cell, read_job, read_node, read_nodes, read_pools)},
+}
+
+NAN: Final = float("nan")
+HALF: Final = "\ud800"
+JOB: Final = f"{CELL}.j1"
+
+_THINGS: Final[tuple[object, ...]] = (
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    2**70,
+    1.0,
+    NAN,
+    "",
+    "x",
+    HALF,
+    b"x",
+    [],
+    ["x"],
+    {},
+    {"x": 1},
+    object(),
+)
+
+
+def _without(*fine: object) -> tuple[object, ...]:
+    """All sorts of things but these. (1 is not True here.)"""
+    kept = [thing for thing in _THINGS if not any(type(thing) is type(f) and thing == f for f in fine)]
+    return tuple(kept)
+
+
+def _is_id(text: str) -> bool:
+    try:
+        return bool(check_id("x", text))
+    except Invalid:
+        return False
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is wrong for an argument of this kind: examples, and a way to find more."""
+
+    wrong: tuple[object, ...]
+    more: st.SearchStrategy[Any] | None = None
+
+    def junk(self) -> st.SearchStrategy[Any]:
+        known = st.sampled_from(self.wrong)
+        return known if self.more is None else known | self.more
+
+    def but(self, *fine: object) -> Kind:
+        """As this kind, but for a few things that are right."""
+        return Kind(tuple(thing for thing in self.wrong if thing not in fine), self.more)
+
+
+def _whole(least: int, most: int) -> Kind:
+    wrong = tuple(x for x in _THINGS if not (type(x) is int and least <= x <= most))
+    return Kind((*wrong, least - 1, most + 1), st.integers(max_value=least - 1) | st.integers(most + 1) | st.floats())
+
+
+def _text(most: int) -> Kind:
+    texts = tuple(x for x in _THINGS if not isinstance(x, str))
+    return Kind((*texts, "x" * (most + 1), f"a{HALF}b"), st.text(st.characters(categories=["Cs"]), min_size=1))
+
+
+_BAD_IDS: Final = ("{c0}", "a b", "a:b", "-x", ".x", "n\n", "ü", "n\0", "*", "x" * 129, "x" * 10_000)
+_ID: Final = Kind((*_without("x"), *_BAD_IDS), st.text(max_size=20).filter(lambda text: not _is_id(text)))
+_JOB_ID: Final = Kind(
+    (*_THINGS, *_BAD_IDS, "c0.", ".x", "C0.x", "c0x", "0c.x", "c0.{x}", "c0.x:1", "c0." + "x" * 112),
+    st.text(max_size=20).filter(lambda text: "." not in text),
+)
+_CELL: Final = Kind((*_without("x"), *_BAD_IDS, "C0", "0c", "c" * 17, "c.0"), st.text("{}:*[]?\\ \n", min_size=1))
+_BOOL: Final = Kind(_without(True, False))
+_LANGUAGE: Final = Kind(
+    (*_THINGS, HALF, "klingon", "xx-YY", "*", "zh:en", "z" * 10_000, "zh" + HALF), st.text("{}:*/ \n", min_size=1)
+)
+_LANGUAGES: Final = Kind(
+    (*_without(None, [], {}), {"zh": 1}, ["zh"] * 65, ["zh", None], ["zh", HALF], ["tlhx"], [["zh"]], "zh"),
+    st.lists(st.none() | st.integers() | st.binary(), min_size=1),
+)
+_PAIRS: Final = Kind(
+    (
+        *_without(None, [], {}),
+        [["zh"]],
+        ["zh"],
+        [["zh", "en", "fr"]],
+        [["zh", 1]],
+        [["zh", "tlhx"]],
+        [["zh", "en"]] * 1025,
+    )
+)
+_SERVICES: Final = Kind((*_without(None, {}), {"asr": 1}, {"asr": None}, {"coffee": True}, {1: True}, [("asr", True)]))
+_MANY: Final = {str(number): "" for number in range(33)}
+_LABELS: Final = Kind(
+    (*_without(None, {}), {"a": 1}, {1: "a"}, {"a": HALF}, {HALF: "a"}, {"a": "x" * 129}, {"x" * 65: ""}, _MANY)
+)
+_LOAD: Final = Kind(
+    (*_without(None, {}), {"gpu": NAN}, {"gpu": 1.1}, {"gpu": -0.1}, {"gpu": True}, {"tpu": 0.5}, {"gpu": "1"})
+)
+_RUNNING: Final = Kind(
+    (
+        *_without(None, [], {}),
+        {"x": 1},
+        [JOB],
+        [(JOB,)],
+        [(JOB, 0)],
+        [(JOB, True)],
+        [(JOB, 1.0)],
+        [("x", 1)],
+        [(None, 1)],
+        [(JOB, 1)] * 4097,
+        [(JOB, 1, 1)],
+        [("c0.{x}", 1)],
+    )
+)
+_EVENTS: Final = Kind(
+    (*_without([]), [None], [("ended",)], [msgspec.structs.asdict(Event("ended", JOB, 1, "n1", "", "", 1))])
+)
+_HEALTH: Final = Kind((*_THINGS, "READY", "ready "))
+_CURSOR: Final = Kind((*_THINGS, "-1", " 1", "٣", "1" * 21, "9" * 20, "0x1"))
+
+#: What each argument takes, by its name; the few that differ from door to door are named with it.
+KINDS: Final[dict[str, Kind]] = {
+    "cell": _CELL,
+    "node_id": _ID,
+    "job_id": _JOB_ID,
+    "session_id": _ID,
+    "attempt_id": _whole(1, 1_000_000),
+    "epoch": _text(64),
+    "process_id": _text(128),
+    "credential": _text(128),
+    "about": _text(16_384),
+    "trace_id": _text(128),
+    "body": _text(64 * 1024),
+    "result": _text(4 * 1024 * 1024),
+    "reason": _text(512),
+    "register.connection": _text(64),
+    "disconnect.connection": _ID,
+    "nonce": _ID.but(None),
+    "src_lang": _LANGUAGE,
+    "tgt_lang": _LANGUAGE,
+    "pair": Kind((*_LANGUAGE.but("", "zh:en").wrong, "zh", "zh:", ":en", "zh:en:fr", "zh:*")),
+    "semantic_langs": Kind((*_LANGUAGES.wrong, [])),
+    "asr_langs": _LANGUAGES,
+    "tts_langs": _LANGUAGES,
+    "nmt_pairs": _PAIRS,
+    "services": _SERVICES,
+    "labels": _LABELS,
+    "accept_public_jobs": Kind(_without(None, True, False)),
+    "current_load": _LOAD,
+    "running": _RUNNING,
+    "running_jobs": _whole(0, 4096).but(None),
+    "register.max_concurrent_jobs": _whole(1, 1024),
+    "heartbeat.max_concurrent_jobs": _whole(1, 1024).but(None),
+    "register.health": _HEALTH,
+    "heartbeat.health": _HEALTH.but(None),
+    "acks": _BOOL,
+    "tells": _BOOL,
+    "sent": _BOOL,
+    "handover": _BOOL,
+    "overloaded": _BOOL,
+    "retry_after_ms": _whole(0, 86_400_000),
+    "result_ttl_ms": _whole(1, 86_400_000),
+    "utterance_index": _whole(0, 2**53),
+    "seed": _whole(0, 2**32 - 1).but(None),
+    "limits.ack_ms": _whole(1, 86_400_000),
+    "limits.run_ms": _whole(1, 86_400_000),
+    "limits.timeout_ms": _whole(1, 86_400_000),
+    "limits.max_retry": _whole(0, 10),
+    "reap.limit": _whole(1, 10_000),
+    "relay.limit": _whole(0, 10_000),
+    "handed_over": _EVENTS,
+    "cursor": _CURSOR,
+    "count": _whole(1, 10_000),
+}
+
+#: A call that is right, but for the argument that is not.
+RIGHT: Final[dict[str, Any]] = {
+    "cell": CELL,
+    "node_id": "n1",
+    "job_id": JOB,
+    "session_id": "s1",
+    "attempt_id": 1,
+    "connection": "s1",
+    "src_lang": "zh",
+    "tgt_lang": "en",
+    "reason": "",
+    "semantic_langs": ["zh"],
+}
+#: What no caller outside the scheduler gives: how late a sweep may be, whether a node is one from the field.
+_OURS: Final = {"engine", "overdue_ms", "lenient"}
+#: Fields inside a field.
+_INNER: Final = {"running": ("attempt_id", "job_id")}
+
+
+def _arguments(door: str) -> Iterator[str]:
+    for name in inspect.signature(DOORS[door]).parameters:
+        if name == "limits":
+            yield from (f"limits.{field}" for field in Limits.__struct_fields__)
+        elif name not in _OURS:
+            yield name
+
+
+CASES: Final = [(door, name) for door in DOORS for name in _arguments(door)]
+
+
+def _call(door: str, name: str, value: object) -> dict[str, Any]:
+    wanted = inspect.signature(DOORS[door]).parameters
+    named = {right: what for right, what in RIGHT.items() if right in wanted}
+    if name.startswith("limits."):
+        return {**named, "limits": Limits(**{name.removeprefix("limits."): value})}  # type: ignore[arg-type]
+    return {**named, name: value}
+
+
+class House:
+    """A cell with a node, a job and mail, so that there is something to spoil."""
+
+    def __init__(self, runner: asyncio.Runner, arena: Arena) -> None:
+        self.runner = runner
+        self.arena = arena
+        self.before: Cell = runner.run(self._furnish())
+
+    async def _furnish(self) -> Cell:
+        engine = self.arena.engine
+        for node_id in ("n1", "n2"):
+            await FLOWS["register"](engine, CELL, node_id, semantic_langs=["zh", "en"], connection="s1")
+        await FLOWS["dispatch"](engine, JOB, "s1", "zh", "en", body="hello")
+        await FLOWS["dispatch"](engine, f"{CELL}.j2", "s1", "zh", "en")
+        await FLOWS["cancel"](engine, f"{CELL}.j2")
+        return await self.arena.cell()
+
+    def ask(self, door: str, named: dict[str, Any]) -> Refusal:
+        """What a call is answered; whatever that is, no key may have changed."""
+        try:
+            answer = self.runner.run(self._ask(door, named))
+        except Invalid as invalid:
+            # The whole cell is read by people who hold the code in their hands, not over a wire.
+            assert door in {"read_cell", "audit_whole"}
+            answer = invalid.refusal
+        before, self.before = self.before, self.runner.run(self.arena.cell())
+        assert not differences(self.before, before), f"{door}({named!r:.200}) changed something"
+        assert isinstance(answer, Refusal), f"{door}({named!r:.200}) was answered {answer!r}"
+        return answer
+
+    async def _ask(self, door: str, named: dict[str, Any]) -> Any:
+        return await DOORS[door](self.arena.engine, **named)
+
+
+@pytest.fixture(scope="module")
+def house(server: Server) -> Iterator[House]:
+    with asyncio.Runner() as runner:
+        arena = Arena()
+        runner.run(arena.open(server.url))
+        yield House(runner, arena)
+        runner.run(arena.close())
+
+
+def _kind(door: str, name: str) -> Kind:
+    return KINDS.get(f"{door}.{name}") or KINDS[name]
+
+
+def _check(house: House, door: str, name: str, value: object) -> None:
+    refusal = house.ask(door, _call(door, name, value))
+    assert refusal.code in {"INVALID_MESSAGE", "INVALID_CAPABILITY_SCHEMA"} & CODES.keys(), refusal
+    fields = (name.removeprefix("limits.").removesuffix("s"), *_INNER.get(name, ()))
+    told = f"{door}({name}={value!r:.60}) was told {refusal.detail!r}"
+    assert any(field in refusal.detail for field in fields), told
+    assert len(refusal.detail) < 400
+    refusal.detail.encode()
+
+
+@pytest.mark.parametrize(("door", "name"), CASES, ids=str)
+def test_wrong_input_is_refused_by_the_name_of_its_field_and_changes_no_key(house: House, door: str, name: str) -> None:
+    for value in _kind(door, name).wrong:
+        _check(house, door, name, value)
+
+
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(data=st.data())
+def test_whatever_junk_arrives_wherever_it_is_refused_and_changes_no_key(house: House, data: st.DataObject) -> None:
+    door, name = data.draw(st.sampled_from(CASES))
+    _check(house, door, name, data.draw(_kind(door, name).junk()))
