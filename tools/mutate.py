@@ -128,7 +128,11 @@ class Run:
             tests = plan.tests_for(mutant, self._memory.hint(mutant))
             # Broken Lua may be slow; only one that does not end is worth the wait.
             timeout_s = 15.0 + 3 * plan.seconds(tests)
-            verdict = await driver.ask(Request({mutant.path: mutant.text}, tests, timeout_s))
+            request = Request({mutant.path: mutant.text}, tests, timeout_s)
+            verdict = await driver.ask(request)
+            if "OutcomeUnknown" in verdict.why:
+                # A script that hangs, or a machine that is busy with something else: only the first does so again.
+                verdict = await driver.ask(request)
             self._memory.note(mutant, self._scope, verdict.by, verdict.why)
             self.outcomes.append(Outcome(mutant, verdict.by, verdict.why))
             survived = sum(not outcome.by for outcome in self.outcomes)

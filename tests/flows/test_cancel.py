@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lingua_scheduler.core.records import Event
+from lingua_scheduler.core.records import FORGET_FROM, Event
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.attempts import Moved
 from lingua_scheduler.flows.cancel import cancel
@@ -35,7 +35,7 @@ async def test_a_cancelled_job_ends_and_leaves_its_slot_taken_until_the_node_has
         "nodes": {"n1": {"limbo": 1}},
         "jobs": {A: {"state": "CANCELLED", "ended_at_ms": T0 + 7, "past": attempts}},
         "limbo": {lease: T0 + 7},
-        "due": {f"j:{A}": T0 + 120_007, f"l:{lease}": T0 + 60_007},
+        "due": {f"j:{A}": FORGET_FROM + T0 + 120_007, f"l:{lease}": T0 + 60_007},
         "outbox": {
             Event("fenced", A, 1, "n1", "1-n1", "cancelled", T0 + 7): T0 + 7,
             Event("ended", A, 1, "n1", "1-n1", "too late", T0 + 7): T0 + 7,
@@ -55,7 +55,7 @@ async def test_a_job_between_two_nodes_is_cancelled_without_a_limbo(world: World
     attempts = past((1, "n1", "failed", T0, "RETRYING"), tries=1, reason="cancelled")
     assert changes == {
         "jobs": {A: {"state": "CANCELLED", "ended_at_ms": T0 + 7, "past": attempts}},
-        "due": {f"j:{A}": T0 + 120_007},
+        "due": {f"j:{A}": FORGET_FROM + T0 + 120_007},
         "outbox": {Event("ended", A, 1, "n1", "1-n1", "cancelled", T0 + 7): T0 + 7},
         "counts": {"CANCELLED": 1},
     }

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lingua_scheduler.core.records import Event
+from lingua_scheduler.core.records import FORGET_FROM, Event
 from lingua_scheduler.flows.deliver import Delivered, deliver
 from lingua_scheduler.flows.dispatch import Limits
 from lingua_scheduler.flows.fail import fail
@@ -96,7 +96,7 @@ async def test_a_write_that_failed_with_nobody_else_waits_for_a_node(world: Worl
         "nodes": {"n1": {"used": 0}},
         "jobs": {A: {"state": "RETRYING", "past": past((1, "n1", "undelivered", T0, "RETRYING"), undelivered=1)}},
         "leases": {f"n1:{A}:1": GONE},
-        "due": {f"j:{A}": T0 + 25},
+        "due": {f"j:{A}": T0 + 100},
     }
 
 
@@ -115,7 +115,7 @@ async def test_the_eleventh_write_that_fails_is_the_last(world: World) -> None:
         "nodes": {"n1": {"used": 0}},
         "jobs": {A: {"state": "FAILED", "ended_at_ms": T0, "past": job.past}},
         "leases": {f"n1:{A}:11": GONE},
-        "due": {f"j:{A}": T0 + 120_000},
+        "due": {f"j:{A}": FORGET_FROM + T0 + 120_000},
         "outbox": {Event("ended", A, 11, "n1", "1-n1", "undelivered", T0): T0},
         "counts": {"FAILED": 1},
     }

@@ -17,6 +17,7 @@ from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat
+from lingua_scheduler.flows.reap import reap
 from tests.support.cells import GONE, HELD, watch
 from tests.support.stage import T0, A, B, C, bring, code_of, join, place
 from tests.support.world import CELL
@@ -323,8 +324,7 @@ async def test_a_finished_job_that_was_forgotten_is_a_new_job(world: World) -> N
     await bring(world, "FINISHED")
     world.now_ms += 3_600_000
     await join(world)
-    while A in (await world.cell()).jobs:
-        await place(world, B)
+    await reap(world.engine, CELL)
     _, changes = await watch(world, place(world))
     assert isinstance(changes["jobs"][A], JobRecord)
 
@@ -373,13 +373,24 @@ async def test_a_seed_is_drawn_when_none_is_given(world: World) -> None:
     assert len({ticket.seed for ticket in (await world.cell()).tickets.values()}) == 10
 
 
+async def test_a_dispatch_leaves_it_to_the_reapers_to_forget_ended_jobs(world: World) -> None:
+    await join(world)
+    await place(world, body="text")
+    await done(world.engine, A, 1, "n1", result="text")
+    world.now_ms += 3_600_000
+    await heartbeat(world.engine, CELL, "n1")
+    _, changes = await watch(world, place(world, B))
+    assert changes["jobs"].keys() == changes["tickets"].keys() == {B}
+    assert "bodies" not in changes
+
+
 async def test_nothing_but_the_counts_remains_when_everything_is_over(world: World) -> None:
     await join(world)
     await place(world, body="text")
     await done(world.engine, A, 1, "n1", result="text")
     world.now_ms += 3_600_000
     await heartbeat(world.engine, CELL, "n1")
-    _, changes = await watch(world, place(world, B, limits=Limits(timeout_ms=1)))
+    _, changes = await watch(world, reap(world.engine, CELL))
     assert changes["jobs"][A] == GONE
     assert changes["tickets"][A] == GONE
     assert changes["bodies"] == {f"{A}:payload": GONE, f"{A}:result": GONE}

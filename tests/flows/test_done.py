@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lingua_scheduler.core.records import Event
+from lingua_scheduler.core.records import FORGET_FROM, Event
 from lingua_scheduler.flows.attempts import Moved
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.done import done
@@ -32,7 +32,7 @@ async def test_a_result_ends_the_job_from_any_live_state(world: World, state: St
         "jobs": {A: {"state": "FINISHED", "ended_at_ms": T0 + 7}},
         "bodies": {f"{A}:result": "hi"},
         "leases": {f"n1:{A}:1": GONE},
-        "due": {f"j:{A}": T0 + 57},
+        "due": {f"j:{A}": FORGET_FROM + T0 + 57},
         "outbox": {Event("ended", A, 1, "n1", "1-n1", "", T0 + 7): T0 + 7},
         "counts": {"FINISHED": 1},
     }
@@ -43,7 +43,7 @@ async def test_a_result_may_be_empty(world: World) -> None:
     await place(world, body="text")
     _, changes = await watch(world, done(world.engine, A, 1, "n1"))
     assert "bodies" not in changes
-    assert changes["due"] == {f"j:{A}": T0 + 120_000}
+    assert changes["due"] == {f"j:{A}": FORGET_FROM + T0 + 120_000}
 
 
 async def test_a_result_lets_a_full_node_be_chosen_again(world: World) -> None:
@@ -104,7 +104,7 @@ async def test_results_of_one_tick_are_kept_apart(world: World) -> None:
     )
     assert [code_of(answer) for answer in answers] == ["", "UNKNOWN_JOB", ""]
     assert changes["bodies"] == {f"{A}:result": "a", f"{B}:result": "b"}
-    assert changes["due"] == {f"j:{A}": T0 + 120_000, f"j:{B}": T0 + 1}
+    assert changes["due"] == {f"j:{A}": FORGET_FROM + T0 + 120_000, f"j:{B}": FORGET_FROM + T0 + 1}
     assert changes["counts"] == {"FINISHED": 2}
 
 

@@ -59,7 +59,7 @@ async def test_an_evicted_node_s_work_waits_when_nobody_else_is_there(world: Wor
     await bring(world, "ACCEPTED")
     _, changes = await watch(world, evict(world.engine, CELL, "n1"))
     assert changes["jobs"][A]["state"] == "RETRYING"
-    assert changes["due"] == {f"j:{A}": T0 + 25, f"l:n1:{A}:1": T0 + 60_000}
+    assert changes["due"] == {f"j:{A}": T0 + 100, f"l:n1:{A}:1": T0 + 60_000}
 
 
 async def test_a_repeated_eviction_changes_nothing(world: World) -> None:

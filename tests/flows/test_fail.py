@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lingua_scheduler.core.records import Event
+from lingua_scheduler.core.records import FORGET_FROM, Event
 from lingua_scheduler.flows.dispatch import Limits
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
@@ -63,7 +63,7 @@ async def test_a_failure_with_nobody_free_waits_for_the_next_look(world: World) 
         "nodes": {"n1": {"used": 0}},
         "jobs": {A: {"state": "RETRYING", "past": past((1, "n1", "failed", T0, "RETRYING"), tries=1)}},
         "leases": {f"n1:{A}:1": GONE},
-        "due": {f"j:{A}": T0 + 25},
+        "due": {f"j:{A}": T0 + 100},
     }
 
 
@@ -94,7 +94,7 @@ async def test_three_tries_and_no_more(world: World) -> None:
         "nodes": {"n1": {"used": 0}},
         "jobs": {A: {"state": "FAILED", "ended_at_ms": T0 + 7, "past": attempts}},
         "leases": {f"n1:{A}:3": GONE},
-        "due": {f"j:{A}": T0 + 120_007},
+        "due": {f"j:{A}": FORGET_FROM + T0 + 120_007},
         "outbox": {Event("ended", A, 3, "n1", "1-n1", "three", T0 + 7): T0 + 7},
         "counts": {"FAILED": 1},
     }
@@ -127,7 +127,7 @@ async def test_an_overloaded_node_rests_without_blame(world: World) -> None:
         "room": {1: 0},
         "jobs": {A: {"state": "RETRYING", "past": past((1, "n1", "overloaded", T0 + 7, "RETRYING"), overloaded=1)}},
         "leases": {f"n1:{A}:1": GONE},
-        "due": {f"j:{A}": T0 + 32, "n:n1": T0 + 307},
+        "due": {f"j:{A}": T0 + 107, "n:n1": T0 + 307},
     }
 
 
@@ -178,7 +178,7 @@ async def test_a_fleet_that_hands_a_job_round_spends_its_tries_in_the_end(world:
         job = (await world.cell()).jobs[A]
         assert (job.past.overloaded, job.past.tries) == (attempt, max(0, attempt - 10))
         assert (answer.state, answer.attempt_id) == (("RETRYING", attempt + 1) if attempt < 13 else ("FAILED", 13))
-        world.now_ms += 25
+        world.now_ms += 100
         await sweep(world)
     assert (await world.cell()).jobs[A].past.reason == "busy"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lingua_scheduler.core.records import Event
+from lingua_scheduler.core.records import FORGET_FROM, Event
 from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.dispatch import Limits
@@ -101,7 +101,7 @@ async def test_a_timeout_of_the_last_try_ends_the_job(world: World, state: State
         Event("fenced", A, 1, "n1", "1-n1", why, now): now,
         Event("ended", A, 1, "n1", "1-n1", why, now): now,
     }
-    assert changes["due"] == {f"j:{A}": now + 120_000, f"l:n1:{A}:1": now + 60_000}
+    assert changes["due"] == {f"j:{A}": FORGET_FROM + now + 120_000, f"l:n1:{A}:1": now + 60_000}
     assert changes["counts"] == {"FAILED": 1}
 
 
@@ -125,7 +125,7 @@ async def test_the_deadline_expires_the_job_wherever_it_is(world: World, state: 
             }
         },
         "limbo": {lease: now},
-        "due": {f"j:{A}": now + 120_000, f"l:{lease}": now + 60_000},
+        "due": {f"j:{A}": FORGET_FROM + now + 120_000, f"l:{lease}": now + 60_000},
         "outbox": {
             Event("fenced", A, 1, "n1", "1-n1", "expired", now): now,
             Event("ended", A, 1, "n1", "1-n1", "deadline", now): now,
@@ -139,31 +139,31 @@ async def test_a_job_that_waits_for_a_node_looks_again_until_it_gets_one(world: 
     await place(world)
     await drain(world.engine, CELL, "n1")
     await deliver(world.engine, A, 1, "n1", sent=False)
-    for look in (25, 50):
+    for look in (100, 200):
         world.now_ms = T0 + look
         answer, changes = await watch(world, reap(world.engine, CELL))
         assert answer == Settled(1, False)
-        assert changes == {"due": {f"j:{A}": T0 + look + 25}}
+        assert changes == {"due": {f"j:{A}": T0 + look + 100}}
     await resume(world.engine, CELL, "n1")
-    world.now_ms = T0 + 75
+    world.now_ms = T0 + 300
     answer, changes = await watch(world, reap(world.engine, CELL))
     assert answer == Settled(1, False)
     assert changes["jobs"][A]["state"] == "RESERVED"
-    assert changes["due"] == {f"j:{A}": T0 + 5_075}
-    assert changes["outbox"] == {Event("reserved", A, 2, "n1", "1-n1", "", T0 + 75): T0 + 75}
+    assert changes["due"] == {f"j:{A}": T0 + 5_300}
+    assert changes["outbox"] == {Event("reserved", A, 2, "n1", "1-n1", "", T0 + 300): T0 + 300}
 
 
 async def test_a_job_that_waits_for_a_node_in_vain_expires(world: World) -> None:
     await join(world)
-    await place(world, limits=Limits(timeout_ms=40))
+    await place(world, limits=Limits(timeout_ms=115))
     await drain(world.engine, CELL, "n1")
     await deliver(world.engine, A, 1, "n1", sent=False)
-    world.now_ms += 25
+    world.now_ms += 100
     await sweep(world)
-    assert (await world.cell()).due[f"j:{A}"] == T0 + 40
+    assert (await world.cell()).due[f"j:{A}"] == T0 + 115
     world.now_ms += 15
     _, changes = await watch(world, reap(world.engine, CELL))
-    assert changes["outbox"] == {Event("ended", A, 1, "n1", "1-n1", "deadline", T0 + 40): T0 + 40}
+    assert changes["outbox"] == {Event("ended", A, 1, "n1", "1-n1", "deadline", T0 + 115): T0 + 115}
     assert changes["jobs"][A]["state"] == "EXPIRED"
     assert "nodes" not in changes
 
@@ -173,9 +173,9 @@ async def test_a_job_whose_pool_is_gone_waits_until_its_deadline(world: World) -
     await place(world)
     await heartbeat(world.engine, CELL, "n1", nmt_pairs=[["zh", "en"]])
     await deliver(world.engine, A, 1, "n1", sent=False)
-    world.now_ms += 25
+    world.now_ms += 100
     _, changes = await watch(world, reap(world.engine, CELL))
-    assert changes == {"due": {f"j:{A}": T0 + 50}}
+    assert changes == {"due": {f"j:{A}": T0 + 200}}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lingua_scheduler.core.records import FORGET_FROM
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.dispatch import Limits
 from lingua_scheduler.flows.done import done
@@ -97,7 +98,7 @@ async def test_text_goes_first_and_the_record_later(world: World) -> None:
     assert answer == Settled(1, False)
     assert changes == {
         "bodies": {f"{A}:payload": GONE, f"{A}:result": GONE},
-        "due": {f"j:{A}": T0 + 10 + 3_600_000},
+        "due": {f"j:{A}": FORGET_FROM + T0 + 10 + 3_600_000},
     }
     world.now_ms = T0 + 10 + 3_599_999
     await keep_alive(world, "n1")

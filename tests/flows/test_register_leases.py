@@ -67,9 +67,9 @@ async def test_a_new_process_gets_its_own_job_again_when_nobody_else_can(world: 
     _, changes = await watch(world, join(world, process_id="new", connection=connection))
     died = past((1, "n1", "died", T0, "RETRYING"), tries=1, lost=1)
     assert changes["jobs"] == {A: {"state": "RETRYING", "past": died}}
-    assert changes["due"] == {f"j:{A}": T0 + 25}
+    assert changes["due"] == {f"j:{A}": T0 + 100}
     assert "outbox" not in changes
-    world.now_ms += 25
+    world.now_ms += 100
     await sweep(world)
     job = (await world.cell()).jobs[A]
     assert (job.state, job.attempt, job.node, job.epoch, job.past) == ("RESERVED", 2, "n1", "2-n1", died)
@@ -88,13 +88,13 @@ async def test_two_new_processes_make_a_job_poison(world: World) -> None:
     await join(world, process_id="p1")
     await bring(world, "RUNNING")
     await join(world, process_id="p2")
-    world.now_ms += 25
+    world.now_ms += 100
     await sweep(world)
     await ack(world.engine, A, 2, "n1")
     _, changes = await watch(world, join(world, process_id="p3"))
     job = (await world.cell()).jobs[A]
     assert (job.state, job.past.reason, job.past.lost) == ("FAILED", "poison", 2)
-    assert changes["outbox"] == {Event("ended", A, 2, "n1", "2-n1", "poison", T0 + 25): T0 + 25}
+    assert changes["outbox"] == {Event("ended", A, 2, "n1", "2-n1", "poison", T0 + 100): T0 + 100}
     assert changes["counts"] == {"epoch": 3, "FAILED": 1}
 
 
@@ -241,7 +241,7 @@ async def test_a_renewed_node_gets_its_own_job_again_when_nobody_else_can(world:
     await join(world, connection="y", running=running)
     cell = await world.cell()
     assert (cell.jobs[A].state, cell.nodes["n1"].limbo) == ("RETRYING", 1 if running is None else 0)
-    world.now_ms += 25
+    world.now_ms += 100
     await sweep(world)
     job = (await world.cell()).jobs[A]
     assert (job.state, job.attempt, job.node, job.epoch) == ("RESERVED", 2, "n1", "2-n1")

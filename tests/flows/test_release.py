@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lingua_scheduler.core.records import FORGET_FROM
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.release import Released, release
@@ -26,7 +27,7 @@ async def test_a_release_erases_the_text_and_shortens_the_memory_of_the_job(worl
     assert changes == {
         "jobs": {A: {"past": past(released_at_ms=T0 + 7)}},
         "bodies": {f"{A}:payload": GONE, f"{A}:result": GONE},
-        "due": {f"j:{A}": T0 + 300_007},
+        "due": {f"j:{A}": FORGET_FROM + T0 + 300_007},
     }
 
 

@@ -43,7 +43,7 @@ async def test_a_job_given_up_with_nobody_else_waits_under_its_next_number(world
         "nodes": {"n1": {"used": 0}},
         "jobs": {A: {"state": "RETRYING", "past": past((1, "n1", "stopped", T0, "RETRYING"), tries=1)}},
         "leases": {f"n1:{A}:1": GONE},
-        "due": {f"j:{A}": T0 + 25},
+        "due": {f"j:{A}": T0 + 100},
     }
 
 

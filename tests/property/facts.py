@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.attempt_end import CAUSES
-from lingua_scheduler.core.records import JobRecord, Past, PastAttempt, Profile, Standing
+from lingua_scheduler.core.records import FORGET_FROM, JobRecord, Past, PastAttempt, Profile, Standing
 from lingua_scheduler.store.face import pack
 
 if TYPE_CHECKING:
@@ -219,9 +219,9 @@ class JobFacts:
     def due(self, rules: Rules) -> int:
         """When somebody must look at it."""
         if self.released_at:
-            return self.released_at + rules.released_ttl_ms
+            return FORGET_FROM + self.released_at + rules.released_ttl_ms
         if self.end is not None:
-            return self.ended_at + rules.job_record_ttl_ms if self.erased else self.text_until
+            return FORGET_FROM + (self.ended_at + rules.job_record_ttl_ms if self.erased else self.text_until)
         if not self.live:
             return min(self.looked_at + rules.retry_poll_ms, self.deadline_at)
         if self.accepted:

@@ -175,9 +175,8 @@ class Model(JobFlows):
             cancel, _, _ = self._compare(node_id, running, confirms_before)
         elif running_jobs is not None:
             fenced = self.leases_of(node_id, fenced=True)
-            surplus = max(0, len(fenced) - running_jobs)
             old = [lease for lease in fenced if (self.leases[lease].fenced_at or 0) <= confirms_before]
-            for lease in old[:surplus]:
+            for lease in old[: max(0, len(old) - running_jobs)]:
                 self.unfence(lease)
         if not self.leases_of(node_id, fenced=True):
             node.lost_at = 0

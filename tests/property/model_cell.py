@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from lingua_scheduler.core.records import STANDINGS, Cell, Event, GroupRecord, NodeRecord, Standing
+from lingua_scheduler.core.records import FORGET_FROM, STANDINGS, Cell, Event, GroupRecord, NodeRecord, Standing
 from lingua_scheduler.store.face import pack
 from tests.property.facts import Capability, Lease, signature_of
 
@@ -78,7 +78,8 @@ class CellFacts:
     def moments(self) -> list[int]:
         """Every moment to come at which something may change by itself, or become possible."""
         rules = self.rules
-        found = {*self.due().values(), *self.outbox.values()}
+        found = {at - FORGET_FROM if at >= FORGET_FROM else at for at in self.due().values()}
+        found |= {*self.outbox.values()}
         for node in self.nodes.values():
             found |= {node.rest_until, node.away_until, node.seen_at + rules.stale_ms, node.seen_at + rules.offline_ms}
         for lease in self.leases.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lingua_scheduler.core.records import FORGET_FROM
 from lingua_scheduler.flows.reap import Settled
 from tests.property.model_life import MOVED_PER_LOOK, JobLife
 
@@ -33,18 +34,26 @@ class Sweep(JobLife):
         return settled, bool(self.overdue())
 
     def reap(self, cell: str, limit: int) -> Settled:  # noqa: ARG002 - as the flow is called
-        return Settled(*self.settle(limit))
+        settled, more = self.settle(limit)
+        forgotten = self._forgettable()[:limit]
+        for job in forgotten:
+            self._forget_job(job)
+        return Settled(settled + len(forgotten), more or bool(self._forgettable()))
+
+    def _forgettable(self) -> list[JobFacts]:
+        due = [(job.due(self.rules), name, job) for name, job in self.jobs.items() if job.end is not None]
+        return [job for at, _, job in sorted(due, key=lambda entry: entry[:2]) if at <= FORGET_FROM + self.now]
+
+    def _forget_job(self, job: JobFacts) -> None:
+        kept_until = job.ended_at + self.rules.job_record_ttl_ms
+        if job.released_at:
+            kept_until = job.released_at + self.rules.released_ttl_ms
+        job.erased = True
+        if self.now >= kept_until:
+            del self.jobs[job.ticket.job]
 
     def _look_at_job(self, job: JobFacts) -> None:
-        rules, now = self.rules, self.now
-        if job.end is not None:
-            kept_until = job.ended_at + rules.job_record_ttl_ms
-            if job.released_at:
-                kept_until = job.released_at + rules.released_ttl_ms
-            job.erased = True
-            if now >= kept_until:
-                del self.jobs[job.ticket.job]
-        elif now >= job.deadline_at:
+        if self.now >= job.deadline_at:
             self.end_early(job, "EXPIRED", "expired", "deadline")
         elif not job.live:
             self.place(job)

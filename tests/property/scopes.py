@@ -69,11 +69,16 @@ CASES: Final = {
         4_000,
         11_000,
     ),
-    # Without late-send: see test_a_count_of_jobs_frees_no_slot_of_one_that_runs.
     "nodes from the field": Case(
-        Scope(FIELD, kinds("time tick dispatch send done cancel crash restart drop return beat")), 1, 4_000, 10_000
+        Scope(FIELD, kinds("time tick dispatch send late-send done cancel crash restart drop return beat")),
+        1,
+        4_000,
+        10_000,
     ),
     "nodes from the field, from a busy fleet": Case(
-        Scope(FIELD, kinds("time tick dispatch send done cancel crash restart drop return beat"), BUSY), 0, 2_000, 5_000
+        Scope(FIELD, kinds("time tick dispatch send late-send done cancel crash restart drop return beat"), BUSY),
+        0,
+        2_000,
+        5_000,
     ),
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lingua_scheduler.core.capability import capability
 from lingua_scheduler.core.job_state import ENDS
-from lingua_scheduler.core.records import Rules, Standing, Ticket
+from lingua_scheduler.core.records import FORGET_FROM, Rules, Standing, Ticket
 from lingua_scheduler.store.face import pack
 from tests.property.snapshot import NOW_MS
 
@@ -150,10 +150,14 @@ def _moves(cell: Cell, fleet: Fleet) -> Iterator[Move]:
         yield _done(f"arrive {node} {_named(attempt)}", replace(fleet, mail=None), node, attempt, epoch)
 
 
+def _next_moment(cell: Cell) -> int:
+    return min(at - FORGET_FROM if at >= FORGET_FROM else at for at in cell.due.values())
+
+
 def _time(cell: Cell, fleet: Fleet) -> Iterator[Move]:
     """Time passes to the next moment at which something is due, and somebody sweeps; or only a little."""
     if cell.due:
-        after_ms = max(0, min(cell.due.values()) - NOW_MS)
+        after_ms = max(0, _next_moment(cell) - NOW_MS)
         yield Move(f"time +{after_ms // TICK_MS}", "reap", (pack((100,)),), fleet, after_ms)
         if after_ms > TICK_MS:
             yield Move("tick +1", "reap", (pack((100,)),), fleet, TICK_MS)
@@ -168,8 +172,8 @@ def _dispatches(cell: Cell, fleet: Fleet) -> Iterator[Move]:
     for seed in SEEDS if len(free) > 1 and min(free) == max(free) else SEEDS[:1]:
         ticket = Ticket(job_id, "s", 0, "zh:en", "", ACK_MS, RUN_MS, TIMEOUT_MS, MAX_RETRY, seed, "")
         yield Move(f"dispatch {job_id} {seed}", "dispatch", (pack(ticket), b"text"), fleet, job=job_id)
-    if cell.due and min(cell.due.values()) > NOW_MS:
-        after_ms = min(cell.due.values()) - NOW_MS
+    if cell.due and _next_moment(cell) > NOW_MS:
+        after_ms = _next_moment(cell) - NOW_MS
         name = f"late-dispatch {job_id} +{after_ms // TICK_MS}"
         yield Move(name, "dispatch", (pack(ticket), b"text"), fleet, after_ms, job_id)
 

@@ -191,7 +191,7 @@ class Jobs(Section):
         description="How long a job is remembered after its client confirmed it.",
     )
     retry_poll_ms: int = Field(
-        default=25, ge=1, le=MINUTE, description="How often a job that waits for a slot looks for one."
+        default=100, ge=1, le=MINUTE, description="How often a job that waits for a slot looks for one."
     )
     max_undelivered: int = Field(
         default=10, ge=1, le=1_000, description="Attempts that never reached their node before the job fails."

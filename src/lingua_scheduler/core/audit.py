@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lingua_scheduler.core.job_state import ENDS, LIVE_STATES
-from lingua_scheduler.core.records import STANDINGS, Standing
+from lingua_scheduler.core.records import FORGET_FROM, STANDINGS, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,10 +135,14 @@ def _jobs_add_up(cell: Cell) -> Iterator[Violation]:
 
 
 def _nothing_is_late(cell: Cell, overdue_ms: int) -> Iterator[Violation]:
-    for member, at_ms in cell.due.items():
+    for member, score in cell.due.items():
+        at_ms = score - FORGET_FROM if score >= FORGET_FROM else score
         if at_ms + overdue_ms < cell.now_ms:
             yield Violation("S4", member, f"due for {cell.now_ms - at_ms} ms")
     for job_id, job in cell.jobs.items():
+        entry = cell.due.get(f"j:{job_id}")
+        if entry is not None and (entry >= FORGET_FROM) != (job.state in ENDS):
+            yield Violation("S4", job_id, f"{job.state}, and due at {entry}")
         late = _due_too_late(job_id, job, cell)
         if late:
             yield Violation("S4", job_id, late)

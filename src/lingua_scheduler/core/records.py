@@ -230,7 +230,7 @@ class Rules(Record, frozen=True):
     released_ttl_ms: int = 300_000
     reconnect_grace_ms: int = 500
     handover_grace_ms: int = 10_000
-    retry_poll_ms: int = 25
+    retry_poll_ms: int = 100
     confirm_after_ms: int = 2_000
     rest_ms: int = 1_000
     max_rest_ms: int = 60_000
@@ -266,6 +266,10 @@ def _table(record: type[Record]) -> dict[str, str]:
     return {name: str(position) for name, position in _positions(record).items()}
 
 
+#: Ended jobs are in the due-list too, to be forgotten, but this much later than their time: a dispatch, which must
+#: settle what is due before it chooses, has nothing to do with them. Far beyond every clock, far below 2^53.
+FORGET_FROM: Final = 10**15
+
 #: What the Lua sources call `JOB.state`, `CAUSE.lost`, …, and what is written out in its place.
 TABLES: Final[dict[str, dict[str, str]]] = {
     "JOB": _table(JobRecord),
@@ -277,5 +281,6 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "RULE": _table(Rules),
     "STANDING": {standing.name: str(standing.value) for standing in Standing} | {"count": str(STANDINGS)},
     "CAUSE": _lua_causes(),
+    "DUE": {"forget": str(FORGET_FROM)},
     "SOURCES": {state: "({" + ",".join(f"{source}=true" for source in sources_of(state)) + "})" for state in STATES},
 }

@@ -52,11 +52,16 @@ for i = 3, #ARGV, 2 do
       cancel = settle_running(node_id, node, word.running, now - rules[RULE.confirm_after_ms], now, rules)
     elseif word.running_jobs and node[NODE.limbo] > word.running_jobs then
       -- include: leases_of, end_limbo
+      -- A fresh fence is not counted: its attempt may still be on its way to the node, and so not in the number.
+      local old = {}
       for _, entry in ipairs(leases_of(node_id)) do
         local fenced_at = tonumber(redis.call("HGET", KEY.limbo, entry[1]))
-        if fenced_at and fenced_at <= now - rules[RULE.confirm_after_ms] and node[NODE.limbo] > word.running_jobs then
-          end_limbo(node_id, node, entry[1], now, rules)
+        if fenced_at and fenced_at <= now - rules[RULE.confirm_after_ms] then
+          old[#old + 1] = entry[1]
         end
+      end
+      for n = 1, #old - word.running_jobs do
+        end_limbo(node_id, node, old[n], now, rules)
       end
     end
     if node[NODE.limbo] == 0 then

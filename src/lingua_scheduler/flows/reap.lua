@@ -3,12 +3,14 @@
   Bounded, and safe with any number of reapers: what one has settled is no longer due.
   ARGV  now_ms rules, then for each: { limit }
   OUT   SETTLED number more                                                                                        ]]
--- include: clock, settle, write_tally
+-- include: clock, settle, forget_jobs, write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 for i = 3, #ARGV do
-  local settled, more = settle(cmsgpack.unpack(ARGV[i])[1], now, rules)
-  answers[#answers + 1] = cmsgpack.pack({ "SETTLED", settled, more })
+  local limit = cmsgpack.unpack(ARGV[i])[1]
+  local settled, more = settle(limit, now, rules)
+  local forgotten, more_to_forget = forget_jobs(limit, now, rules)
+  answers[#answers + 1] = cmsgpack.pack({ "SETTLED", settled + forgotten, more or more_to_forget })
 end
 write_tally()
 return answers

@@ -19,7 +19,7 @@ for i = 3, #ARGV do
         past[PAST.released_at_ms] = now
         redis.call("HDEL", KEY.bodies, job_id .. ":payload", job_id .. ":result")
         redis.call("HSET", KEY.jobs, job_id, cmsgpack.pack(job))
-        redis.call("ZADD", KEY.due, now + rules[RULE.released_ttl_ms], "j:" .. job_id)
+        redis.call("ZADD", KEY.due, DUE.forget + now + rules[RULE.released_ttl_ms], "j:" .. job_id)
       end
       answer = { "RELEASED", job[JOB.state], past[PAST.released_at_ms] }
     end

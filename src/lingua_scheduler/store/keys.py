@@ -82,7 +82,13 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "when the attempt was fenced",
         "limbo_ttl_ms, or until its node registers",
     ),
-    Key("due", "zset", "`j:job`, `l:lease` or `n:node`", "when to look at it again", "as what it names"),
+    Key(
+        "due",
+        "zset",
+        "`j:job`, `l:lease` or `n:node`",
+        "when to look at it again; of an ended job, 10^15 later",
+        "as what it names",
+    ),
     Key("outbox", "zset", "event (msgpack, `Event`)", "when a relay may take it", "until it is handed over"),
     Key(
         "counts",

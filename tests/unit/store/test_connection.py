@@ -73,8 +73,10 @@ async def test_replies_come_in_the_order_of_the_calls(connection: Connection) ->
     assert replies == [b"%d" % i for i in range(200)]
 
 
-async def test_a_large_call_passes_while_the_engine_reads_slowly(proxy: Proxy, connection: Connection) -> None:
+async def test_a_large_call_passes_while_the_engine_reads_slowly(proxy: Proxy) -> None:
     """More than socket buffers hold: writing pauses, and what is called meanwhile follows in order."""
+    connection = Connection(parse_address(proxy.url), timeout_ms=30_000)  # it is order that is tested, not time
+    await connection.ready()
     proxy.delay_s = 0.005
     big = connection.call("ECHO", b"x" * 4_000_000)
     await asyncio.sleep(0)
@@ -83,6 +85,7 @@ async def test_a_large_call_passes_while_the_engine_reads_slowly(proxy: Proxy, c
     small = connection.call("ECHO", b"small")
     assert len(await big) == 4_000_000
     assert await small == b"small"
+    await connection.close()
 
 
 async def test_a_stopped_engine_fails_calls_in_time_and_serves_again_by_itself(

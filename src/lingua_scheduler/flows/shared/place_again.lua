@@ -18,7 +18,9 @@ local function place_again(job_id, job, ticket, now, rules)
     post("reserved", job_id, job[JOB.attempt], node_id, job[JOB.epoch], "", now)
     return
   end
-  job[JOB.state] = "RETRYING"
-  redis.call("HSET", KEY.jobs, job_id, cmsgpack.pack(job))
+  if job[JOB.state] ~= "RETRYING" then
+    job[JOB.state] = "RETRYING"
+    redis.call("HSET", KEY.jobs, job_id, cmsgpack.pack(job))
+  end
   redis.call("ZADD", KEY.due, math.min(now + rules[RULE.retry_poll_ms], job[JOB.deadline_at_ms]), "j:" .. job_id)
 end
