@@ -29,6 +29,7 @@ class App:
     def __init__(self, settings: Settings, engine: Engine, embedded: Embedded | None) -> None:
         self.settings = settings
         self.cell = settings.cell.name
+        self.limits = settings.limits()
         self.engine = engine
         self.embedded = embedded
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.attempts import Moved
-from lingua_scheduler.flows.dispatch import Limits
 from lingua_scheduler.flows.fail import fail
 from tests.support.cells import watch
 from tests.support.stage import T0, A, B, bring, code_of, join, place, sweep

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import FORGET_FROM, Event
 from lingua_scheduler.flows.deliver import Delivered, deliver
-from lingua_scheduler.flows.dispatch import Limits
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat
 from tests.support.cells import GONE, HELD, watch

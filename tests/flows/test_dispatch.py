@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.errors import DependencyDown
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Event, JobRecord, Past, Ticket
 from lingua_scheduler.core.refusal import Breakdown, Refusal
 from lingua_scheduler.flows import dispatch as dispatch_module
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
-from lingua_scheduler.flows.dispatch import Limits, Placed, dispatch
+from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import fail

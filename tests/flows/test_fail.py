@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import FORGET_FROM, Event
-from lingua_scheduler.flows.dispatch import Limits
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import Failed, fail

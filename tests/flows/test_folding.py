@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Rules
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.disconnect import disconnect
-from lingua_scheduler.flows.dispatch import Limits, dispatch
+from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.evict import evict

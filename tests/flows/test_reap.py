@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import FORGET_FROM, Event
 from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.disconnect import disconnect
-from lingua_scheduler.flows.dispatch import Limits
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.reap import Settled, reap

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import FORGET_FROM
 from lingua_scheduler.flows.disconnect import disconnect
-from lingua_scheduler.flows.dispatch import Limits
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.reap import Settled, reap
 from lingua_scheduler.flows.relay import Taken, relay

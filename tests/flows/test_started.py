@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.flows.attempts import Moved
-from lingua_scheduler.flows.dispatch import Limits
 from lingua_scheduler.flows.started import started
 from tests.support.cells import watch
 from tests.support.stage import T0, A, B, bring, code_of, join, place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.flows.dispatch import Limits
+from lingua_scheduler.core.limits import Limits
 from tests.property.messages import (
     CAPABILITIES,
     CHANGES,

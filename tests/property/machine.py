@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from lingua_scheduler.core.audit import audit_cell
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Rules
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.flows.dispatch import Limits
 from lingua_scheduler.flows.register import Registered
 from lingua_scheduler.flows.relay import Taken
 from lingua_scheduler.store.engine import Engine

@@ -15,7 +15,7 @@ from tests.support.world import CELL
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingua_scheduler.flows.dispatch import Limits
+    from lingua_scheduler.core.limits import Limits
     from tests.property.facts import JobFacts
     from tests.property.model import Model
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.records import PastAttempt, Standing, Ticket
 from lingua_scheduler.core.refusal import Breakdown, Refusal, refuse
 from lingua_scheduler.flows.attempts import Moved
 from lingua_scheduler.flows.deliver import Delivered
-from lingua_scheduler.flows.dispatch import Incapable, Limits, Placed
+from lingua_scheduler.flows.dispatch import Incapable, Placed
 from lingua_scheduler.flows.fail import Failed
 from lingua_scheduler.flows.relay import Taken
 from lingua_scheduler.flows.release import Released

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lingua_scheduler.core.ids import check_id
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Event
 from lingua_scheduler.core.refusal import CODES, Invalid, Refusal
-from lingua_scheduler.flows.dispatch import Limits
 from lingua_scheduler.views.audit import audit, audit_whole
 from lingua_scheduler.views.cell import read_cell
 from lingua_scheduler.views.job import read_job

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Past, PastAttempt
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.deliver import deliver
-from lingua_scheduler.flows.dispatch import Limits, Placed, dispatch
+from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat

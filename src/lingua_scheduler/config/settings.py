@@ -10,6 +10,7 @@ from typing import Final, Literal, Self
 from msgspec.structs import fields
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Rules
 
 MINUTE: Final = 60_000
@@ -100,7 +101,9 @@ class Engine(Section):
 class Cell(Section):
     """The part of the fleet that one hash slot serves."""
 
-    name: str = Field(default="c0", pattern=r"^[a-z0-9]{1,16}$", description="The cell of a fleet that has only one.")
+    name: str = Field(
+        default="c0", pattern=r"^[a-z][a-z0-9]{0,15}$", description="The cell of a fleet that has only one."
+    )
     cell_capacity: int = Field(default=1_000, ge=1, le=100_000, description="How many nodes a cell takes in.")
     max_groups: int = Field(
         default=256, ge=1, le=4_096, description="How many different capabilities its nodes may have."
@@ -171,7 +174,7 @@ class Jobs(Section):
     )
     run_timeout_ms: int = Field(default=30_000, ge=10, le=HOUR, description="How long one attempt may run.")
     timeout_ms: int = Field(default=60_000, ge=10, le=DAY, description="The job's deadline, over all attempts.")
-    max_retry: int = Field(default=2, ge=0, le=16, description="Tries after the first one.")
+    max_retry: int = Field(default=2, ge=0, le=10, description="Tries after the first one.")
     result_ttl_ms: int = Field(
         default=120_000,
         ge=1_000,
@@ -240,6 +243,11 @@ class Settings(BaseModel):
                 need = "be less than" if sign == "<" else "not be greater than"
                 raise ValueError(f"{low} ({values[low]}) must {need} {high} ({values[high]})")
         return self
+
+    def limits(self) -> Limits:
+        """What a job is given that names no limits of its own."""
+        jobs = self.jobs
+        return Limits(jobs.reservation_ttl_ms, jobs.run_timeout_ms, jobs.timeout_ms, jobs.max_retry)
 
     def rules(self) -> Rules:
         """The settings that the scripts obey."""

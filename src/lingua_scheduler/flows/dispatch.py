@@ -11,6 +11,7 @@ from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.ids import cell_of, check_id, check_int, check_text
 from lingua_scheduler.core.job_state import State
 from lingua_scheduler.core.language import UnknownLanguage, reduce_language
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.records import Ticket
 from lingua_scheduler.core.refusal import Breakdown, Invalid, Refusal, refuse
@@ -71,13 +72,10 @@ class Overdue(Answer, frozen=True, tag="OVERDUE"):
 _DISPATCH: Final = Face[Placed | Full | Incapable | Overdue]("flows/dispatch", Placed, Full, Incapable, Overdue)
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """How long a job may take and how often it may be tried. The defaults are the product's."""
-
-    ack_ms: int = 5_000
-    run_ms: int = 30_000
-    timeout_ms: int = 60_000
-    max_retry: int = 2
+def _limits(value: object) -> Limits:
+    if not isinstance(value, Limits):
+        raise Invalid("limits must be Limits")
+    return value
 
 
 def _language(field: str, tag: object) -> str:
@@ -105,6 +103,7 @@ async def dispatch(
         cell = cell_of(job_id)
         pair = Pair(_language("src_lang", src_lang), _language("tgt_lang", tgt_lang))
         fallback = pair.fallback()
+        limits = _limits(limits)
         ticket = Ticket(
             job=job_id,
             session=check_id("session_id", session_id),

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
+from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
+
+    from lingua_scheduler.core.refusal import Refusal
+
+#: A turn that fails for a reason nobody foresaw is not tried again at once: it would only fill the log.
+_PAUSE_S: Final = 1.0
+
+log = logging.getLogger(__name__)
 
 
 class Loop(ABC):
@@ -22,6 +30,8 @@ class Loop(ABC):
         self._task: asyncio.Task[None] | None = None
         #: Turns that the engine's absence has cost; the work is still there when it is back.
         self.missed_turns = 0
+        #: Turns that failed for any other reason; each is in the log.
+        self.failed_turns = 0
 
     @abstractmethod
     async def turn(self) -> bool:
@@ -41,11 +51,21 @@ class Loop(ABC):
 
     async def _run(self) -> None:
         while True:
+            pause_s = self._interval_s
             try:
-                more = await self.turn()
+                if await self.turn():
+                    continue
             except (DependencyDown, OutcomeUnknown):
                 # Both are safe here: what a turn does, it can do again.
                 self.missed_turns += 1
-                more = False
-            if not more:
-                await asyncio.sleep(self._interval_s)
+            except Exception:
+                # A loop that died would be missed by nobody until jobs hang: it says what is wrong and goes on.
+                self.failed_turns += 1
+                log.exception("a turn of the %s failed; the next follows in %g s", type(self).__name__, _PAUSE_S)
+                pause_s = max(pause_s, _PAUSE_S)
+            await asyncio.sleep(pause_s)
+
+
+def refused(refusal: Refusal) -> LinguaError:
+    """A loop names only its own cell, so a refusal is a mistake of whoever set it up."""
+    return LinguaError(f"a loop was refused: {refusal.detail}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.reap import reap
-from lingua_scheduler.loops.loop import Loop
+from lingua_scheduler.loops.loop import Loop, refused
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
@@ -23,4 +23,6 @@ class Reaper(Loop):
     async def turn(self) -> bool:
         """Settle one portion."""
         settled = await reap(self._engine, self._cell)
-        return not isinstance(settled, Refusal) and settled.more
+        if isinstance(settled, Refusal):
+            raise refused(settled)
+        return settled.more

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.relay import relay
-from lingua_scheduler.loops.loop import Loop
+from lingua_scheduler.loops.loop import Loop, refused
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from lingua_scheduler.core.records import Event
     from lingua_scheduler.store.engine import Engine
+
+log = logging.getLogger(__name__)
 
 
 class Relayer(Loop):
@@ -36,8 +39,13 @@ class Relayer(Loop):
         taken = await relay(self._engine, self._cell, self._handed_over)
         self._handed_over = []
         if isinstance(taken, Refusal):
-            return False
+            raise refused(taken)
         for event in taken.events:
-            await self._hand_over(event)
-            self._handed_over.append(event)
+            try:
+                await self._hand_over(event)
+            except Exception:
+                # Whatever is wrong with one event, the others must not wait for it.
+                log.exception("event %s of job %s was not handed over; it comes back", event.kind, event.job)
+            else:
+                self._handed_over.append(event)
         return bool(taken.events)

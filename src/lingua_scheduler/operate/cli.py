@@ -84,6 +84,8 @@ def main() -> None:
     """Run the command; what a user can mend is one line on standard error and exit code 2, not a traceback."""
     try:
         app()
+    except asyncio.CancelledError:
+        raise SystemExit(130) from None
     except (ConfigError, LinguaError) as error:
         typer.echo(f"lingua: {error}", err=True)
         raise SystemExit(2) from None

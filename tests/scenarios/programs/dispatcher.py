@@ -13,11 +13,12 @@ import sys
 import msgspec
 
 from lingua_scheduler.core.ids import new_job_id
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Event, Rules
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.deliver import deliver
-from lingua_scheduler.flows.dispatch import Limits, dispatch
+from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.started import started

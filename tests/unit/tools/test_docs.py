@@ -48,7 +48,7 @@ def test_every_setting_and_every_old_key_is_described() -> None:
     assert "| `server.port` | whole number | `5010` | 0 … 65535 | `LINGUA_SERVER__PORT` | Port to listen on." in text
     assert "| `engine.durability` | `default` or `fsync` | `default` |  |" in text
     assert "| `engine.url` | text | empty | at most 2048 characters |" in text
-    assert "| `cell.name` | text | `c0` | `^[a-z0-9]{1,16}$` |" in text
+    assert "| `cell.name` | text | `c0` | `^[a-z][a-z0-9]{0,15}$` |" in text
     assert "| `scheduler.phase2.redis_url` | `engine.url` |" in text
     assert "- `nodes.stale_ms` < `nodes.offline_ms`" in text
 

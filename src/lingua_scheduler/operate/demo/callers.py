@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lingua_scheduler.core.errors import LinguaError
 from lingua_scheduler.core.ids import new_job_id
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.flows.dispatch import Limits, dispatch
+from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.release import release
 from lingua_scheduler.views.job import read_job
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from lingua_scheduler.app import App
     from lingua_scheduler.operate.demo.fleet import Fleet
     from lingua_scheduler.operate.demo.tally import Tally
-
-#: Short, so that a minute shows what an hour would.
-LIMITS = Limits(ack_ms=1_000, run_ms=4_000, timeout_ms=15_000)
 
 
 class Caller:
@@ -48,7 +45,9 @@ class Caller:
         tally.submitted += 1
         began = time.monotonic()
         ended = self._fleet.expect(job_id)
-        placed = await dispatch(app.engine, job_id, self._name, *self._pair, body='{"audio_ref": "…"}', limits=LIMITS)
+        placed = await dispatch(
+            app.engine, job_id, self._name, *self._pair, body='{"audio_ref": "…"}', limits=app.limits
+        )
         if isinstance(placed, Refusal):
             tally.refused[placed.code] += 1
             return

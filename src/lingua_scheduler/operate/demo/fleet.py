@@ -155,7 +155,9 @@ class Fleet:
         if node.random.random() < FAILS:
             await fail(engine, job_id, attempt, node_id, epoch, reason="MODEL_LOAD_FAILED")
         else:
-            await done(engine, job_id, attempt, node_id, epoch, result='{"text_translated": "…"}')
+            ttl_ms = self._app.settings.jobs.result_ttl_ms
+            result = '{"text_translated": "…"}'
+            await done(engine, job_id, attempt, node_id, epoch, result=result, result_ttl_ms=ttl_ms)
 
     async def _compute(self, node: Node, job_id: str, attempt: int) -> None:
         node.busy.add((job_id, attempt))

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 
 LANGUAGES: Final = (("en", "zh"), ("en", "zh"), ("en", "es"), ("en", "zh", "ja"))
 FRAME_S: Final = 0.25
+#: Short, so that a minute shows what an hour would.
+FLAGS: Final = {
+    "loops.sweep_interval_ms": 100,
+    "jobs.reservation_ttl_ms": 1_000,
+    "jobs.run_timeout_ms": 4_000,
+    "jobs.timeout_ms": 15_000,
+}
 
 
 async def play(*, nodes: int, callers: int, duration_s: float, seed: int, as_json: bool) -> int:
@@ -37,11 +44,9 @@ async def play(*, nodes: int, callers: int, duration_s: float, seed: int, as_jso
     rng, tally, console = random.Random(seed), Tally(), Console(stderr=as_json, quiet=as_json)
     fleet = Fleet([_node(number, rng) for number in range(nodes)], tally)
     over = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, over.set)
+    _end_on_signal(over)
     async with Embedded.temporary() as embedded:
-        settings = load(env={}, flags={"engine.url": embedded.url, "loops.sweep_interval_ms": 100}).settings
+        settings = load(env={}, flags=FLAGS | {"engine.url": embedded.url}).settings
         async with run(settings, fleet.hear) as app:
             fleet.attach(app)
             console.print(f"ready: {nodes} nodes are joining, {callers} callers begin to talk (Ctrl-C ends it early)")
@@ -49,6 +54,19 @@ async def play(*, nodes: int, callers: int, duration_s: float, seed: int, as_jso
             violations = [str(violation) for violation in await audit_whole(app.engine, app.cell)]
             counted = (await read_cell(app.engine, app.cell)).counts
     return _verdict(tally, violations, tally.report(violations, counted), console, as_json=as_json)
+
+
+def _end_on_signal(over: asyncio.Event) -> None:
+    """The first signal ends the talk in peace, a second one stops everything at once."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def heard() -> None:
+        if over.is_set() and task is not None:
+            task.cancel()
+        over.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, heard)
 
 
 def _node(number: int, rng: random.Random) -> Node:
