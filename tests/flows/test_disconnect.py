@@ -8,6 +8,7 @@ import pytest
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.disconnect import Away, Replaced, disconnect
 from lingua_scheduler.flows.heartbeat import heartbeat
+from lingua_scheduler.flows.reap import reap
 from tests.support.cells import watch
 from tests.support.stage import T0, bring, code_of, join, place, sweep
 from tests.support.world import CELL
@@ -34,11 +35,17 @@ async def test_a_closed_socket_begins_a_grace_in_which_the_node_is_not_chosen(
     }
 
 
-async def test_a_grace_is_not_longer_than_the_node_s_life(world: World) -> None:
+async def test_a_grace_is_kept_in_full_however_long_the_node_was_silent_before(world: World) -> None:
     await join(world, connection="x")
-    world.now_ms += 30_000
+    world.now_ms += 40_000
     await disconnect(world.engine, CELL, "n1", "x", handover=True)
-    assert (await world.cell()).due["n:n1"] == T0 + 35_000
+    assert (await world.cell()).due["n:n1"] == T0 + 50_000
+    world.now_ms += 9_999
+    await reap(world.engine, CELL)
+    assert (await world.cell()).nodes["n1"].lost_at_ms == 0
+    world.now_ms += 1
+    await reap(world.engine, CELL)
+    assert (await world.cell()).nodes["n1"].lost_at_ms == T0 + 50_000
 
 
 @pytest.mark.parametrize("handover", [False, True])

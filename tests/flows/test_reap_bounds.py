@@ -15,7 +15,7 @@ from lingua_scheduler.flows.reap import Settled, reap
 from lingua_scheduler.flows.relay import Taken, relay
 from lingua_scheduler.flows.started import started
 from tests.support.cells import GONE, watch
-from tests.support.stage import T0, A, bring, code_of, join, keep_alive, place, sweep
+from tests.support.stage import T0, A, B, C, bring, code_of, join, keep_alive, place, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -84,6 +84,17 @@ async def test_a_node_is_forgotten_although_its_limbo_is_not_over(world: World, 
     cell = await world.cell()
     assert (cell.nodes, cell.leases, cell.limbo) == ({}, [], {})
     assert not any(member.startswith(("l:", "n:")) for member in cell.due)
+
+
+async def test_jobs_are_forgotten_no_more_than_the_limit_at_a_time(world: World) -> None:
+    await join(world, max_concurrent_jobs=3)
+    for job_id in (A, B, C):
+        await place(world, job_id)
+        await done(world.engine, job_id, 1, "n1", result="text", result_ttl_ms=1)
+    world.now_ms += 1
+    assert await reap(world.engine, CELL, 2) == Settled(2, True)
+    assert await reap(world.engine, CELL, 1) == Settled(1, False)
+    assert (await world.cell()).bodies == {}
 
 
 async def test_text_goes_first_and_the_record_later(world: World) -> None:

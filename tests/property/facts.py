@@ -123,9 +123,11 @@ class NodeFacts:
             return self.unfinished_at
         if self.lost_at:
             return self.lost_at + rules.node_record_ttl_ms
+        if self.away_until:
+            return self.away_until
         moments = [self.seen_at + rules.offline_ms]
         moments += [at for at in (self.seen_at + rules.stale_ms, self.rest_until) if at > self.looked_at]
-        return min([*moments, self.away_until] if self.away_until else moments)
+        return min(moments)
 
     def profile(self) -> Profile:
         word = self.word

@@ -76,8 +76,7 @@ class Sweep(JobLife):
     def _look_at_node(self, node_id: str) -> None:
         node, now = self.nodes[node_id], self.now
         if not node.lost_at:
-            gone = bool(node.away_until) and now >= node.away_until
-            if not gone and now < node.seen_at + self.rules.offline_ms:
+            if now < (node.away_until or node.seen_at + self.rules.offline_ms):
                 self.judge(node_id)
                 self.watch(node_id)
                 return

@@ -3,12 +3,11 @@ local function look_again(node_id, node, now, rules)
   local at
   if node[NODE.lost_at_ms] > 0 then
     at = node[NODE.lost_at_ms] + rules[RULE.node_record_ttl_ms]
+  elseif node[NODE.away_until_ms] > 0 then
+    at = node[NODE.away_until_ms]
   else
     local stale_at = node[NODE.seen_at_ms] + rules[RULE.stale_ms]
     at = stale_at > now and stale_at or node[NODE.seen_at_ms] + rules[RULE.offline_ms]
-    if node[NODE.away_until_ms] > 0 and node[NODE.away_until_ms] < at then
-      at = node[NODE.away_until_ms]
-    end
     if node[NODE.rest_until_ms] > now and node[NODE.rest_until_ms] < at then
       at = node[NODE.rest_until_ms]
     end

@@ -2,11 +2,12 @@
 -- include: node_at, put_node, restand, look_again, lose_node, post
 local function settle_node(node_id, now, rules)
   local node = node_at(node_id)
+  -- A grace is a promise: within it, silence does not count.
   local away = node[NODE.away_until_ms]
-  local silent_ms = now - node[NODE.seen_at_ms]
+  local gone_at = away > 0 and away or node[NODE.seen_at_ms] + rules[RULE.offline_ms]
   if node[NODE.lost_at_ms] > 0 then
     lose_node(node_id, node, now, rules)
-  elseif (away > 0 and now >= away) or silent_ms >= rules[RULE.offline_ms] then
+  elseif now >= gone_at then
     node[NODE.lost_at_ms] = now
     post("lost", "", 0, node_id, node[NODE.epoch], "", now)
     lose_node(node_id, node, now, rules)
