@@ -115,4 +115,5 @@ async def test_a_killed_dispatcher_oversells_leaks_and_loses_nothing(server: Ser
         assert await audit_whole(engine, CELL, overdue_ms=5_000) == []
         assert storm.sightings > 10
         assert len(cell.jobs) > 500
-        assert {"FINISHED"} < {job.state for job in cell.jobs.values()} or retried
+        assert retried
+        assert any(job.state == "FINISHED" for job in cell.jobs.values())
