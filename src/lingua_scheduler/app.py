@@ -11,6 +11,8 @@ import msgspec
 
 from lingua_scheduler.loops.reaper import Reaper
 from lingua_scheduler.loops.relayer import Relayer
+from lingua_scheduler.store.address import parse_address
+from lingua_scheduler.store.checks import check_engine
 from lingua_scheduler.store.embedded import Embedded
 from lingua_scheduler.store.engine import Engine
 
@@ -36,7 +38,7 @@ class App:
 
 @asynccontextmanager
 async def open_engine(settings: Settings) -> AsyncIterator[tuple[Engine, Embedded | None]]:
-    """The state engine that the settings name; without a URL, an embedded one."""
+    """The state engine that the settings name, if it is fit; without a URL, an embedded one."""
     async with AsyncExitStack() as stack:
         embedded = None
         url = settings.engine.url
@@ -50,7 +52,10 @@ async def open_engine(settings: Settings) -> AsyncIterator[tuple[Engine, Embedde
             msgspec.msgpack.encode(settings.rules()),
             timeout_ms=settings.engine.call_timeout_ms,
         )
-        yield await stack.enter_async_context(engine), embedded
+        await stack.enter_async_context(engine)
+        if embedded is None:
+            await check_engine(engine, parse_address(url), settings.cell.name)
+        yield engine, embedded
 
 
 @asynccontextmanager

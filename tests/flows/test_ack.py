@@ -11,7 +11,7 @@ from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.attempts import Moved
 from lingua_scheduler.flows.fail import fail
 from tests.support.cells import watch
-from tests.support.stage import T0, A, B, bring, code_of, join, place, sweep
+from tests.support.stage import T0, A, B, bring, code_of, join, keep_alive, place, sweep
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.job_state import State
@@ -19,16 +19,13 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("state", ["RESERVED", "DISPATCHED"])
-async def test_an_ack_accepts_the_job_and_bounds_its_run(world: World, state: State) -> None:
+async def test_an_ack_accepts_the_job(world: World, state: State) -> None:
     await join(world)
     await bring(world, state)
     world.now_ms += 7
     answer, changes = await watch(world, ack(world.engine, A, 1, "n1", "1-n1"))
     assert answer == Moved("ACCEPTED")
-    assert changes == {
-        "jobs": {A: {"state": "ACCEPTED", "accepted_at_ms": T0 + 7}},
-        "due": {f"j:{A}": T0 + 30_007},
-    }
+    assert changes == {"jobs": {A: {"state": "ACCEPTED", "accepted_at_ms": T0 + 7}}}
 
 
 async def test_a_run_is_bounded_by_the_job_s_deadline(world: World) -> None:
@@ -54,6 +51,7 @@ async def test_an_ack_of_an_attempt_that_is_over_changes_nothing(world: World, s
     if state == "RETRYING":
         await fail(world.engine, A, 1, "n1", reason="", overloaded=True)
         assert (await world.cell()).jobs[A].state == "RETRYING"
+    await keep_alive(world, "n1")
     answer, changes = await watch(world, ack(world.engine, A, 1, "n1"))
     assert answer == Refusal("STALE_ATTEMPT", "This attempt is over or the epoch is an old one; stop working on it.")
     assert changes == {}
@@ -66,6 +64,7 @@ async def test_a_late_ack_of_a_fenced_attempt_changes_nothing(world: World) -> N
     world.now_ms += 5_000
     await sweep(world)
     assert (await world.cell()).jobs[A].node == "n2"
+    await keep_alive(world, "n1")
     answer, changes = await watch(world, ack(world.engine, A, 1, placed.node_id, placed.epoch))
     assert (code_of(answer), changes) == ("STALE_ATTEMPT", {})
 

@@ -11,8 +11,8 @@ from lingua_scheduler.flows.attempts import Moved
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import fail
-from tests.support.cells import watch
-from tests.support.stage import T0, A, B, bring, code_of, join, past, place
+from tests.support.cells import GONE, watch
+from tests.support.stage import T0, A, B, bring, code_of, join, past, place, queued
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ async def test_a_job_between_two_nodes_is_cancelled_without_a_limbo(world: World
     attempts = past((1, "n1", "failed", T0, "RETRYING"), tries=1, reason="cancelled")
     assert changes == {
         "jobs": {A: {"state": "CANCELLED", "ended_at_ms": T0 + 7, "past": attempts}},
+        "queue": {queued(A, T0 + 60_000): GONE},
         "due": {f"j:{A}": FORGET_FROM + T0 + 120_007},
         "outbox": {Event("ended", A, 1, "n1", "1-n1", "cancelled", T0 + 7): T0 + 7},
         "counts": {"CANCELLED": 1},

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import FORGET_FROM, Event
-from lingua_scheduler.flows.deliver import Delivered, deliver
+from lingua_scheduler.flows.attempts import Delivered
+from lingua_scheduler.flows.deliver import deliver
+from lingua_scheduler.flows.done import done
+from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat
+from lingua_scheduler.flows.undeliver import undeliver
 from tests.support.cells import GONE, HELD, watch
-from tests.support.stage import T0, A, B, bring, code_of, join, past, place
+from tests.support.stage import T0, A, B, bring, code_of, join, past, place, queued
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -34,10 +38,7 @@ async def test_a_node_that_never_acks_accepts_by_the_write(world: World) -> None
     world.now_ms += 7
     answer, changes = await watch(world, deliver(world.engine, A, 1, "n1"))
     assert answer == Delivered("ACCEPTED", 1, "n1", "1-n1", 0)
-    assert changes == {
-        "jobs": {A: {"state": "ACCEPTED", "dispatched_at_ms": T0 + 7, "accepted_at_ms": T0 + 7}},
-        "due": {f"j:{A}": T0 + 30_007},
-    }
+    assert changes == {"jobs": {A: {"state": "ACCEPTED", "dispatched_at_ms": T0 + 7, "accepted_at_ms": T0 + 7}}}
 
 
 async def test_an_implicit_ack_is_bounded_by_the_job_s_deadline(world: World) -> None:
@@ -48,13 +49,13 @@ async def test_an_implicit_ack_is_bounded_by_the_job_s_deadline(world: World) ->
 
 
 @pytest.mark.parametrize("state", ["DISPATCHED", "ACCEPTED", "RUNNING", "FINISHED"])
-@pytest.mark.parametrize("sent", [True, False])
-async def test_once_the_node_has_answered_a_delivery_changes_nothing(world: World, state: State, sent: bool) -> None:
+@pytest.mark.parametrize("flow", [deliver, undeliver])
+async def test_once_the_node_has_answered_a_delivery_changes_nothing(world: World, state: State, flow: Any) -> None:
     """A write that failed here got through elsewhere: the job is the node's."""
     await join(world)
     await bring(world, state)
     world.now_ms += 1
-    answer = await watch(world, deliver(world.engine, A, 1, "n1", sent=sent))
+    answer = await watch(world, flow(world.engine, A, 1, "n1"))
     assert answer == (Delivered(state, 1, "n1", "1-n1", 1), {})
 
 
@@ -63,7 +64,7 @@ async def test_a_write_that_failed_moves_the_job_to_another_node_at_no_cost(worl
     await place(world, limits=Limits(max_retry=0))
     await join(world, "n2", acks=False)
     world.now_ms += 7
-    answer, changes = await watch(world, deliver(world.engine, A, 1, "n1", sent=False))
+    answer, changes = await watch(world, undeliver(world.engine, A, 1, "n1"))
     assert answer == Delivered("RESERVED", 2, "n2", "2-n2", 0)
     assert changes == {
         "nodes": {"n1": {"used": 0, "standing": 0}, "n2": {"used": 1}},
@@ -90,13 +91,14 @@ async def test_a_write_that_failed_with_nobody_else_waits_for_a_node(world: Worl
     await join(world)
     await place(world)
     await heartbeat(world.engine, CELL, "n1", health="degraded")
-    answer, changes = await watch(world, deliver(world.engine, A, 1, "n1", sent=False))
+    answer, changes = await watch(world, undeliver(world.engine, A, 1, "n1"))
     assert answer == Delivered("RETRYING", 1, "n1", "1-n1", 1)
     assert changes == {
         "nodes": {"n1": {"used": 0}},
         "jobs": {A: {"state": "RETRYING", "past": past((1, "n1", "undelivered", T0, "RETRYING"), undelivered=1)}},
         "leases": {f"n1:{A}:1": GONE},
-        "due": {f"j:{A}": T0 + 100},
+        "queue": {queued(A, T0 + 60_000): HELD},
+        "due": {f"j:{A}": T0 + 60_000},
     }
 
 
@@ -104,10 +106,10 @@ async def test_the_eleventh_write_that_fails_is_the_last(world: World) -> None:
     await join(world)
     await place(world)
     for attempt in range(1, 11):
-        answer = await deliver(world.engine, A, attempt, "n1", sent=False)
+        answer = await undeliver(world.engine, A, attempt, "n1")
         assert isinstance(answer, Delivered)
         assert (answer.state, answer.attempt_id) == ("RESERVED", attempt + 1)
-    answer, changes = await watch(world, deliver(world.engine, A, 11, "n1", sent=False))
+    answer, changes = await watch(world, undeliver(world.engine, A, 11, "n1"))
     assert answer == Delivered("FAILED", 11, "n1", "1-n1", 1)
     job = (await world.cell()).jobs[A]
     assert (job.past.undelivered, job.past.tries, job.past.reason) == (11, 0, "undelivered")
@@ -121,12 +123,12 @@ async def test_the_eleventh_write_that_fails_is_the_last(world: World) -> None:
     }
 
 
-@pytest.mark.parametrize("sent", [True, False])
-async def test_a_delivery_is_fenced_like_every_word_about_an_attempt(world: World, sent: bool) -> None:
+@pytest.mark.parametrize("flow", [deliver, undeliver])
+async def test_a_delivery_is_fenced_like_every_word_about_an_attempt(world: World, flow: Any) -> None:
     await join(world)
     await place(world)
     codes = [
-        code_of(await deliver(world.engine, *attempt, sent=sent))
+        code_of(await flow(world.engine, *attempt))
         for attempt in [(A, 1, "n1", "1-n0"), (A, 1, "n2", ""), (A, 2, "n1", ""), (B, 1, "n1", ""), (A, 0, "n1", "")]
     ]
     assert codes == ["STALE_ATTEMPT", "NODE_MISMATCH", "NODE_MISMATCH", "UNKNOWN_JOB", "INVALID_MESSAGE"]
@@ -137,9 +139,47 @@ async def test_a_late_delivery_of_a_fenced_attempt_changes_nothing(world: World)
     await join(world)
     await place(world)
     await fail(world.engine, A, 1, "n1", reason="broken")
-    for sent in (True, False):
-        answer, changes = await watch(world, deliver(world.engine, A, 1, "n1", sent=sent))
+    for flow in (deliver, undeliver):
+        answer, changes = await watch(world, flow(world.engine, A, 1, "n1"))
         assert (code_of(answer), changes) == ("STALE_ATTEMPT", {})
+
+
+@pytest.mark.parametrize("epoch", ["", "1-n1"])
+async def test_a_write_that_failed_and_is_told_again_hears_where_the_job_is_now(world: World, epoch: str) -> None:
+    await join(world, "n1")
+    await place(world)
+    await drain(world.engine, CELL, "n1")
+    await undeliver(world.engine, A, 1, "n1")
+    again = undeliver(world.engine, A, 1, "n1", epoch)
+    assert await watch(world, again) == (Delivered("RETRYING", 1, "n1", "1-n1", 1), {})
+    await join(world, "n2", acks=False)
+    again = undeliver(world.engine, A, 1, "n1", epoch)
+    assert await watch(world, again) == (Delivered("RESERVED", 2, "n2", "2-n2", 0), {})
+    await done(world.engine, A, 2, "n2")
+    again = undeliver(world.engine, A, 1, "n1", epoch)
+    assert await watch(world, again) == (Delivered("FINISHED", 2, "n2", "2-n2", 0), {})
+
+
+async def test_only_the_same_word_about_the_same_attempt_is_told_again(world: World) -> None:
+    """Not that it got through after all, nor another node's word, nor about an attempt that ended otherwise."""
+    await join(world, "n1")
+    await place(world)
+    await join(world, "n2")
+    await undeliver(world.engine, A, 1, "n1")
+    assert code_of(await deliver(world.engine, A, 1, "n1")) == "STALE_ATTEMPT"
+    assert code_of(await undeliver(world.engine, A, 1, "n2")) == "NODE_MISMATCH"
+    await fail(world.engine, A, 2, "n2", reason="broken")
+    assert code_of(await undeliver(world.engine, A, 2, "n2")) == "STALE_ATTEMPT"
+
+
+async def test_a_write_that_failed_is_the_last_however_often_it_is_told(world: World) -> None:
+    await join(world)
+    await place(world, limits=Limits(timeout_ms=300))
+    world.now_ms += 300
+    for _ in range(2):
+        answer = await undeliver(world.engine, A, 1, "n1")
+        assert answer == Delivered("EXPIRED", 1, "n1", "1-n1", 1)
+    assert (await world.cell()).counts["EXPIRED"] == 1
 
 
 async def test_writes_that_failed_in_one_tick_do_not_lose_each_other_s_slots(world: World) -> None:
@@ -147,14 +187,9 @@ async def test_writes_that_failed_in_one_tick_do_not_lose_each_other_s_slots(wor
     await asyncio.gather(place(world), place(world, B))
     await join(world, "n2")
     answers, changes = await watch(
-        world, asyncio.gather(*(deliver(world.engine, job_id, 1, "n1", sent=False) for job_id in (A, B)))
+        world, asyncio.gather(*(undeliver(world.engine, job_id, 1, "n1") for job_id in (A, B)))
     )
     assert answers == [Delivered("RESERVED", 2, "n2", "2-n2", 1)] * 2
     assert changes["nodes"] == {"n1": {"used": 0, "standing": 0}, "n2": {"used": 2, "standing": 1}}
     assert "room" not in changes
     assert changes["standing"] == {"n1": 16, "n2": 17}
-
-
-async def test_sent_must_be_said(world: World) -> None:
-    answer = await deliver(world.engine, A, 1, "n1", sent=1)  # type: ignore[arg-type]  # the point of the test
-    assert code_of(answer) == "INVALID_MESSAGE"

@@ -12,7 +12,7 @@ from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat
 from tests.support.cells import GONE, watch
-from tests.support.stage import T0, A, B, bring, code_of, join, place, sweep
+from tests.support.stage import T0, A, B, bring, code_of, join, keep_alive, place, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ async def test_results_of_one_tick_are_kept_apart(world: World) -> None:
 async def test_a_late_result_of_a_fenced_attempt_only_ends_its_limbo(world: World, state: State) -> None:
     await join(world, max_concurrent_jobs=1)
     await bring(world, state)
+    await keep_alive(world, "n1")
     answer, changes = await watch(world, done(world.engine, A, 1, "n1", result="late"))
     assert code_of(answer) == "STALE_ATTEMPT"
     lease = f"n1:{A}:1"
@@ -134,7 +135,7 @@ async def test_a_late_result_does_not_touch_the_job_s_next_attempt(world: World)
     answer, changes = await watch(world, done(world.engine, A, 1, "n1", result="late"))
     assert code_of(answer) == "STALE_ATTEMPT"
     assert changes == {
-        "nodes": {"n1": {"used": 0, "limbo": 0}},
+        "nodes": {"n1": {"used": 0, "limbo": 0, "seen_at_ms": T0 + 5_000}},
         "leases": {f"n1:{A}:1": GONE},
         "limbo": {f"n1:{A}:1": GONE},
         "due": {f"l:n1:{A}:1": GONE},

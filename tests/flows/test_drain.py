@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.evict import evict
@@ -67,6 +68,7 @@ async def test_resume_lets_a_node_be_chosen_only_as_far_as_it_can_be(world: Worl
             await place(world, f"{CELL}.{node_id}")
         if node_id == "resting":
             await fail(world.engine, f"{CELL}.resting", 1, "resting", reason="", overloaded=True)
+            await cancel(world.engine, f"{CELL}.resting")
         await drain(world.engine, CELL, node_id)
     await heartbeat(world.engine, CELL, "ill", health="degraded")
     await disconnect(world.engine, CELL, "away", "x")

@@ -10,7 +10,7 @@ from lingua_scheduler.flows.evict import evict
 from lingua_scheduler.flows.intents import Marked
 from lingua_scheduler.flows.resume import resume
 from tests.support.cells import HELD, watch
-from tests.support.stage import ONE_TRY, T0, A, B, C, bring, code_of, join, past, place
+from tests.support.stage import ONE_TRY, T0, A, B, C, bring, code_of, join, past, place, queued
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -57,9 +57,19 @@ async def test_an_evicted_node_s_work_goes_to_others_at_once_and_at_no_cost(worl
 async def test_an_evicted_node_s_work_waits_when_nobody_else_is_there(world: World) -> None:
     await join(world)
     await bring(world, "ACCEPTED")
-    _, changes = await watch(world, evict(world.engine, CELL, "n1"))
-    assert changes["jobs"][A]["state"] == "RETRYING"
-    assert changes["due"] == {f"j:{A}": T0 + 100, f"l:n1:{A}:1": T0 + 60_000}
+    answer, changes = await watch(world, evict(world.engine, CELL, "n1"))
+    assert answer == Marked("evicted", 5, 1)
+    lease = f"n1:{A}:1"
+    assert changes == {
+        "nodes": {"n1": {"intent": "evicted", "standing": 5, "limbo": 1}},
+        "standing": {"n1": 21},
+        "room": {1: 0},
+        "jobs": {A: {"state": "RETRYING", "past": past((1, "n1", "evicted", T0, "RETRYING"))}},
+        "limbo": {lease: T0},
+        "queue": {queued(A, T0 + 60_000): HELD},
+        "due": {f"j:{A}": T0 + 60_000, f"l:{lease}": T0 + 60_000},
+        "outbox": {Event("fenced", A, 1, "n1", "1-n1", "evicted", T0): T0},
+    }
 
 
 async def test_a_repeated_eviction_changes_nothing(world: World) -> None:

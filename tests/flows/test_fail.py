@@ -12,7 +12,7 @@ from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import Failed, fail
 from lingua_scheduler.flows.heartbeat import heartbeat
 from tests.support.cells import GONE, HELD, watch
-from tests.support.stage import T0, A, B, bring, code_of, join, past, place, sweep
+from tests.support.stage import T0, A, B, bring, code_of, join, past, place, queued, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ async def test_a_failure_reserves_the_next_attempt_on_another_node(world: World,
     }
 
 
-async def test_a_failure_with_nobody_free_waits_for_the_next_look(world: World) -> None:
+async def test_a_failure_with_nobody_free_waits_until_somebody_is(world: World) -> None:
     await join(world)
     await place(world)
     await drain(world.engine, CELL, "n1")
@@ -63,16 +63,9 @@ async def test_a_failure_with_nobody_free_waits_for_the_next_look(world: World) 
         "nodes": {"n1": {"used": 0}},
         "jobs": {A: {"state": "RETRYING", "past": past((1, "n1", "failed", T0, "RETRYING"), tries=1)}},
         "leases": {f"n1:{A}:1": GONE},
-        "due": {f"j:{A}": T0 + 100},
+        "queue": {queued(A, T0 + 60_000): HELD},
+        "due": {f"j:{A}": T0 + 60_000},
     }
-
-
-async def test_the_next_look_is_not_after_the_deadline(world: World) -> None:
-    await join(world)
-    await place(world, limits=Limits(timeout_ms=20))
-    await drain(world.engine, CELL, "n1")
-    await fail(world.engine, A, 1, "n1", reason="broken")
-    assert (await world.cell()).due[f"j:{A}"] == T0 + 20
 
 
 async def test_three_tries_and_no_more(world: World) -> None:
@@ -127,7 +120,8 @@ async def test_an_overloaded_node_rests_without_blame(world: World) -> None:
         "room": {1: 0},
         "jobs": {A: {"state": "RETRYING", "past": past((1, "n1", "overloaded", T0 + 7, "RETRYING"), overloaded=1)}},
         "leases": {f"n1:{A}:1": GONE},
-        "due": {f"j:{A}": T0 + 107, "n:n1": T0 + 307},
+        "queue": {queued(A, T0 + 60_000): HELD},
+        "due": {f"j:{A}": T0 + 60_000, "n:n1": T0 + 307},
     }
 
 
@@ -197,12 +191,41 @@ async def test_a_repeated_failure_gets_its_first_answer_again(world: World, over
     await place(world)
     await join(world, "n2")
     await fail(world.engine, A, 1, "n1", reason="broken", overloaded=overloaded)
-    assert (await world.cell()).jobs[A].past.attempts[0].end == end
+    assert (await world.cell()).jobs[A].past.attempts[0].cause == end
     world.now_ms += 1
     again = fail(world.engine, A, 1, "n1", reason="broken", overloaded=overloaded)
     assert await watch(world, again) == (Failed("RETRYING", 2, False), {})
     await done(world.engine, A, 2, "n2")
     again = fail(world.engine, A, 1, "n1", reason="broken", overloaded=overloaded)
+    assert await watch(world, again) == (Failed("RETRYING", 2, False), {})
+
+
+@pytest.mark.parametrize(("overloaded", "cause"), [(False, "failed"), (True, "overloaded")])
+async def test_a_repeated_failure_hears_the_number_that_its_next_attempt_really_has(
+    world: World, overloaded: bool, cause: str
+) -> None:
+    """Two that n2 claims to work on already are passed over."""
+    await join(world, "n1")
+    await place(world)
+    await join(world, "n2", max_concurrent_jobs=4, running=[(A, 2), (A, 3)])
+    first = await fail(world.engine, A, 1, "n1", reason="broken", overloaded=overloaded)
+    assert first == Failed("RETRYING", 4, True, "n2", "2-n2", 1)
+    cell = await world.cell()
+    assert cell.jobs[A].past.attempts == past((1, "n1", cause, T0, "RETRYING", 4)).attempts
+    assert cell.leases == [f"n2:{A}:2", f"n2:{A}:3", f"n2:{A}:4"]
+    again = fail(world.engine, A, 1, "n1", reason="broken", overloaded=overloaded)
+    assert await watch(world, again) == (Failed("RETRYING", 4, False), {})
+
+
+async def test_a_repeated_failure_of_a_job_that_waited_hears_what_it_heard_first(world: World) -> None:
+    """Its next number was not known then; that it is another one now is nothing to who failed."""
+    await join(world, "n1")
+    await place(world)
+    await drain(world.engine, CELL, "n1")
+    assert await fail(world.engine, A, 1, "n1", reason="broken") == Failed("RETRYING", 2, False)
+    await join(world, "n2", running=[(A, 2)])
+    assert (await world.cell()).jobs[A].attempt == 3
+    again = fail(world.engine, A, 1, "n1", reason="broken")
     assert await watch(world, again) == (Failed("RETRYING", 2, False), {})
 
 

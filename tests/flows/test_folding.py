@@ -26,8 +26,9 @@ from lingua_scheduler.flows.release import release
 from lingua_scheduler.flows.resume import resume
 from lingua_scheduler.flows.started import started
 from lingua_scheduler.flows.stopped import stopped
+from lingua_scheduler.flows.undeliver import undeliver
 from tests.support.cells import changed
-from tests.support.stage import join
+from tests.support.stage import join, wait
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ async def everything_is_delivered(world: World) -> Step:
 
 @scenario
 async def nothing_can_be_delivered(world: World) -> Step:
-    return await about_attempts(world, deliver, sent=False)
+    return await about_attempts(world, undeliver)
 
 
 @scenario
@@ -266,10 +267,95 @@ async def relays_take_everything(world: World) -> Step:
     return [relay(world.engine, CELL, limit=limit) for limit in (2, 0, 3, 100)]
 
 
+async def some_wait(world: World) -> None:
+    await wait(world, {f"{CELL}.w{number}": 900 - number for number in range(4)})
+
+
+@scenario
+async def everything_is_done_while_some_wait(world: World) -> Step:
+    await some_wait(world)
+    return await about_attempts(world, done)
+
+
+@scenario
+async def everything_fails_while_some_wait(world: World) -> Step:
+    await some_wait(world)
+    return await about_attempts(world, fail, reason="broken")
+
+
+@scenario
+async def everything_fails_for_the_last_time_while_some_wait(world: World) -> Step:
+    await asyncio.gather(*await about_attempts(world, fail, reason="broken"))
+    await some_wait(world)
+    return await about_attempts(world, fail, reason="broken")
+
+
+@scenario
+async def everything_stops_while_some_wait(world: World) -> Step:
+    await some_wait(world)
+    return await about_attempts(world, stopped)
+
+
+@scenario
+async def nothing_can_be_delivered_while_some_wait(world: World) -> Step:
+    await some_wait(world)
+    return await about_attempts(world, undeliver)
+
+
+@scenario
+async def everybody_is_evicted_while_some_wait(world: World) -> Step:
+    await some_wait(world)
+    return await about_nodes(world, evict)
+
+
+@scenario
+async def everybody_leaves_while_some_wait(world: World) -> Step:
+    await some_wait(world)
+    return await about_nodes(world, leave)
+
+
+@scenario
+async def everybody_is_resumed_while_some_wait(world: World) -> Step:
+    await asyncio.gather(*await about_attempts(world, done))
+    await asyncio.gather(*await about_nodes(world, drain))
+    await some_wait(world)
+    return await about_nodes(world, resume)
+
+
+@scenario
+async def everybody_has_another_slot_while_some_wait(world: World) -> Step:
+    await some_wait(world)
+    return await about_nodes(world, heartbeat, max_concurrent_jobs=4)
+
+
+@scenario
+async def everybody_comes_back_without_its_work_while_some_wait(world: World) -> Step:
+    await run_all(world)
+    await some_wait(world)
+    return [join(world, node_id, running=[], connection="y") for node_id in [*NODES, "n0"]]
+
+
+@scenario
+async def everybody_registers_anew_while_some_wait(world: World) -> Step:
+    await run_all(world)
+    await some_wait(world)
+    return [join(world, node_id, process_id="p", running=[(f"c0.{node_id}", 1)]) for node_id in NODES]
+
+
+@scenario
+async def reapers_find_late_acks_while_some_wait(world: World) -> Step:
+    await some_wait(world)
+    world.now_ms += 100
+    return [reap(world.engine, CELL, limit) for limit in (2, 3, 100)]
+
+
 async def play(world: World, make: Callable[[World], Awaitable[Step]]) -> tuple[list[Any], Cell]:
     await start(world)
     answers = await asyncio.gather(*await make(world))
     return answers, await world.cell()
+
+
+#: Those who wait are served once at the end of a folded run, not after each of its calls.
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -8,12 +8,17 @@ import pytest
 from lingua_scheduler.core.records import GroupRecord, Rules
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.flows.done import done
+from lingua_scheduler.flows.drain import drain
+from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import Beaten, heartbeat
-from tests.support.cells import GONE, watch
+from lingua_scheduler.flows.stopped import stopped
+from tests.support.cells import GONE, HELD, watch
 from tests.support.stage import T0, A, B, C, bring, code_of, join, place, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
+    from lingua_scheduler.core.job_state import State
     from tests.flows.conftest import MakeWorld
     from tests.support.world import World
 
@@ -93,7 +98,7 @@ async def test_a_capability_that_comes_with_a_beat_moves_the_node_to_its_group(w
         "profiles": {"n1": {"tts": ["zh"]}},
         "standing": {"n1": 32},
         "room": {1: GONE, 2: 1},
-        "groups": {1: GONE, 2: GroupRecord(new, 1, ["en:zh"])},
+        "groups": {1: GONE, 2: GroupRecord(new, ["en:zh"])},
         "signatures": {old: GONE, new: 2},
         "pairs": {"en:zh": [2]},
         "counts": {"group": 2},
@@ -151,7 +156,7 @@ async def test_a_node_can_lose_all_its_pools_and_get_them_back(world: World) -> 
     assert changes["pairs"] == {"en:zh": [2]}
 
 
-async def test_one_kind_of_node_more_than_the_cell_may_have_is_refused(make_world: MakeWorld) -> None:
+async def test_one_kind_of_node_more_than_the_cell_may_have_is_refused_but_heard(make_world: MakeWorld) -> None:
     world = await make_world(Rules(max_groups=2))
     for number in range(3):
         await join(world, f"n{number}")
@@ -160,8 +165,59 @@ async def test_one_kind_of_node_more_than_the_cell_may_have_is_refused(make_worl
     late = {"tts_langs": ["en"], "health": "degraded", "current_load": {"gpu": 1}, "max_concurrent_jobs": 9}
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n2", **late))  # type: ignore[arg-type]
     assert code_of(answer) == "CELL_FULL"
-    assert changes == {}
+    assert changes == {"nodes": {"n2": {"seen_at_ms": T0 + 1}}, "due": {"n:n2": T0 + 35_001}}
     assert isinstance(await heartbeat(world.engine, CELL, "n2", tts_langs=["zh"]), Beaten)
+
+
+async def test_a_stale_node_that_is_refused_another_kind_serves_again_as_it_was(make_world: MakeWorld) -> None:
+    """The beat is refused with all that it says, but its node was heard."""
+    world = await make_world(Rules(max_groups=1))
+    await join(world, "n1")
+    await join(world, "n2")
+    now = world.now_ms = T0 + 35_000
+    await sweep(world)
+    said: dict[str, Any] = {"tts_langs": ["zh"], "running": [(A, 1)], "health": "degraded"}
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", **said))
+    assert code_of(answer) == "CELL_FULL"
+    assert changes == {
+        "nodes": {"n1": {"standing": 0, "seen_at_ms": now}},
+        "standing": {"n1": 16},
+        "room": {1: 1},
+        "due": {"n:n1": now + 35_000},
+    }
+
+
+async def test_a_lost_node_that_is_refused_another_kind_comes_back_as_it_was(make_world: MakeWorld) -> None:
+    world = await make_world(Rules(max_groups=1))
+    await join(world, "n1")
+    await join(world, "n2")
+    now = world.now_ms = T0 + 45_000
+    await sweep(world)
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", tts_langs=["zh"]))
+    assert code_of(answer) == "CELL_FULL"
+    assert changes == {
+        "nodes": {"n1": {"standing": 0, "lost_at_ms": 0, "seen_at_ms": now}},
+        "standing": {"n1": 16},
+        "room": {1: 1},
+        "due": {"n:n1": now + 35_000},
+    }
+
+
+async def test_a_node_alone_in_its_group_may_change_where_there_is_no_room_for_another_group(
+    make_world: MakeWorld,
+) -> None:
+    world = await make_world(Rules(max_groups=2))
+    await join(world, "n1")
+    await join(world, "n2", tts_langs=["zh"])
+    await join(world, "n3", nmt_pairs=[])
+    assert await heartbeat(world.engine, CELL, "n1", tts_langs=["en"]) == Beaten("1-n1", 0, [])
+    cell = await world.cell()
+    assert cell.groups.keys() == {2, 3}
+    assert cell.nodes["n1"].group == 3
+    # A node without any group leaves none behind.
+    assert code_of(await heartbeat(world.engine, CELL, "n3", nmt_pairs=[["zh", "en"]])) == "CELL_FULL"
+    assert isinstance(await heartbeat(world.engine, CELL, "n3", nmt_pairs=[["en", "zh"]], tts_langs=["zh"]), Beaten)
+    assert code_of(await heartbeat(world.engine, CELL, "n2", tts_langs=["fr"])) == "CELL_FULL"
 
 
 @pytest.mark.parametrize("running_jobs", [0, 1, 2, 3])
@@ -211,7 +267,7 @@ async def test_a_number_that_may_be_older_than_the_fence_confirms_nothing(world:
 
 
 async def test_a_list_of_what_runs_ends_the_limbo_of_what_it_leaves_out(world: World) -> None:
-    """A is current and named, B fenced and named, C fenced and left out, d current and left out."""
+    """A is current and named, B fenced and named, C fenced and left out, d current and left out, y and z unknown."""
     await join(world, max_concurrent_jobs=4)
     await bring(world, "RUNNING", A)
     await bring(world, "CANCELLED", B)
@@ -221,16 +277,65 @@ async def test_a_list_of_what_runs_ends_the_limbo_of_what_it_leaves_out(world: W
     answer, changes = await watch(
         world, heartbeat(world.engine, CELL, "n1", running=[(B, 1), ("c0.z", 3), (A, 1), ("c0.y", 2)])
     )
-    assert answer == Beaten("1-n1", 0, [(B, 1), ("c0.y", 2), ("c0.z", 3)])
-    lease = f"n1:{C}:1"
+    assert answer == Beaten("1-n1", 1, [(B, 1), ("c0.y", 2), ("c0.z", 3)])
+    over, taken = f"n1:{C}:1", ["n1:c0.y:2", "n1:c0.z:3"]
     assert changes == {
-        "nodes": {"n1": {"used": 3, "limbo": 1, "standing": 0, "seen_at_ms": T0 + 2_000}},
-        "standing": {"n1": 16},
-        "room": {1: 1},
-        "leases": {lease: GONE},
-        "limbo": {lease: GONE},
-        "due": {f"l:{lease}": GONE, "n:n1": T0 + 37_000},
+        "nodes": {"n1": {"used": 5, "limbo": 3, "ceiling": 5, "seen_at_ms": T0 + 2_000}},
+        "leases": {over: GONE} | dict.fromkeys(taken, HELD),
+        "limbo": {over: GONE} | dict.fromkeys(taken, T0 + 2_000),
+        "due": {f"l:{over}": GONE, "n:n1": T0 + 37_000} | {f"l:{lease}": T0 + 62_000 for lease in taken},
     }
+
+
+async def test_what_runs_and_was_never_given_to_the_node_takes_slots_until_it_has_stopped(world: World) -> None:
+    """Jobs that nobody knows, and attempts that another node has or that nobody had; in the order of their names."""
+    await join(world, "n1", max_concurrent_jobs=2)
+    await place(world, B)
+    await drain(world.engine, CELL, "n1")
+    await join(world, "n2")
+    await place(world, A)
+    world.now_ms += 7
+    now = T0 + 7
+    running = [("c0.z", 1), (A, 1), ("c0.y", 2), (B, 1), (B, 2), ("c0.x", 3), ("c0.y", 10)]
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=running))
+    strangers = [(A, 1), (B, 2), ("c0.x", 3), ("c0.y", 10), ("c0.y", 2), ("c0.z", 1)]
+    leases = [f"n1:{job_id}:{attempt}" for job_id, attempt in strangers]
+    assert answer == Beaten("1-n1", 5, strangers)
+    assert changes == {
+        "nodes": {"n1": {"used": 7, "limbo": 6, "ceiling": 7, "seen_at_ms": now}},
+        "leases": dict.fromkeys(leases, HELD),
+        "limbo": dict.fromkeys(leases, now),
+        "due": {"n:n1": now + 35_000} | {f"l:{lease}": now + 60_000 for lease in leases},
+    }
+    world.now_ms += 2_000
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=[(B, 1), ("c0.z", 1)]))
+    assert answer == Beaten("1-n1", 5, [("c0.z", 1)])
+    assert changes["nodes"] == {"n1": {"used": 2, "limbo": 1, "ceiling": 2, "seen_at_ms": now + 2_000}}
+
+
+@pytest.mark.parametrize("state", ["FINISHED", "FAILED", "CANCELLED", "RETRYING"])
+async def test_what_the_node_once_had_and_names_late_is_cancelled_and_takes_no_slot(world: World, state: State) -> None:
+    """Its word was only slower on the way than what it said of the attempt."""
+    await join(world)
+    await bring(world, "RESERVED" if state == "RETRYING" else state)
+    if state == "RETRYING":
+        await drain(world.engine, CELL, "n1")
+        await fail(world.engine, A, 1, "n1", reason="broken")
+    if state == "CANCELLED":
+        await stopped(world.engine, A, 1, "n1")
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=[(A, 1)]))
+    assert isinstance(answer, Beaten)
+    assert (answer.cancel, changes) == ([(A, 1)], {})
+
+
+async def test_a_full_node_with_unknown_work_is_more_than_full(world: World) -> None:
+    await join(world, max_concurrent_jobs=1)
+    await place(world)
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=[(A, 1), (B, 1)]))
+    assert answer == Beaten("1-n1", 1, [(B, 1)])
+    assert changes["nodes"] == {"n1": {"used": 2, "limbo": 1, "ceiling": 2}}
+    _, changes = await watch(world, done(world.engine, A, 1, "n1"))
+    assert changes["nodes"] == {"n1": {"used": 1}}
 
 
 async def test_a_list_that_may_be_older_than_the_fence_confirms_nothing(world: World) -> None:

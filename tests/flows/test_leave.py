@@ -28,6 +28,7 @@ async def test_the_last_node_leaves_nothing_behind_but_counts(world: World) -> N
         "groups": {1: GONE},
         "signatures": dict.fromkeys(changes["signatures"], GONE),
         "pairs": {"en:zh": GONE},
+        "ends": {"en:": GONE, ":zh": GONE},
         "due": {"n:n1": GONE},
     }
     assert cell.counts == {"epoch": 1, "group": 1}
@@ -43,7 +44,6 @@ async def test_one_of_two_nodes_leaves_the_other_s_group_alone(world: World) -> 
         "profiles": {"n1": GONE},
         "standing": {"n1": GONE},
         "room": {1: 1},
-        "groups": {1: {"nodes": 1}},
         "due": {"n:n1": GONE},
     }
 
@@ -54,6 +54,7 @@ async def test_a_group_that_ends_leaves_the_pairs_of_others_alone(world: World) 
     await join(world, "n3", nmt_pairs=[["en", "zh"], ["en", "en"]])
     _, changes = await watch(world, leave(world.engine, CELL, "n1"))
     assert changes["pairs"] == {"en:zh": [2, 3], "zh:en": GONE}
+    assert changes["ends"] == {"en:": 2, ":zh": 2, "zh:": GONE, ":en": 1}
     assert changes["groups"] == {1: GONE}
     assert changes["room"] == {1: GONE}
     assert len(changes["signatures"]) == 1
@@ -99,8 +100,18 @@ async def test_what_a_leaving_node_had_goes_to_others_and_its_word_ends_its_limb
         f"j:{B}": now + 5_000,
     }
     assert changes["outbox"] == {Event("reserved", job_id, 2, "n2", "2-n2", "", now): now for job_id in (A, B)}
-    assert changes["groups"] == {1: {"nodes": 1}}
     assert changes["room"] == {1: 0}
+    assert changes.keys() == {
+        "nodes",
+        "profiles",
+        "standing",
+        "room",
+        "jobs",
+        "leases",
+        "limbo",
+        "due",
+        "outbox",
+    }
 
 
 async def test_the_last_try_of_a_job_ends_with_its_node(world: World) -> None:
@@ -142,7 +153,8 @@ async def test_leaving_twice_in_one_tick_is_leaving_once(world: World) -> None:
         world, asyncio.gather(*(leave(world.engine, CELL, node_id) for node_id in ("n1", "n1", "n2")))
     )
     assert [code_of(answer) for answer in answers] == ["", "UNKNOWN_NODE", ""]
-    assert changes["groups"] == {1: {"nodes": 1}}
+    assert "groups" not in changes
+    assert changes["room"] == {1: 0}
     cell = await world.cell()
     assert {job.node for job in cell.jobs.values()} == {"n3"}
 

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lingua_scheduler.core.records import GroupRecord
 from lingua_scheduler.core.refusal import Breakdown, Refusal
 from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.heartbeat import heartbeat
+from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.register import register
-from tests.support.stage import A, B, join, sweep
+from tests.support.cells import GONE, watch
+from tests.support.stage import LANGUAGES, A, B, join, signature, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -192,6 +195,68 @@ class TestCantonese:
     async def test_a_job_to_yue_falls_back_too(self, world: World) -> None:
         await join(world)
         assert await takes(world, "en", "yue") == "n1"
+
+
+async def test_a_node_of_64_languages_is_in_4096_pools_and_out_of_all_of_them_when_it_leaves(world: World) -> None:
+    """And a second one of its group changes nothing; one with a part of it is counted beside it."""
+    everything = {"semantic_langs": LANGUAGES, "nmt_pairs": None, "tts_langs": LANGUAGES}
+    pairs = sorted(f"{src}:{tgt}" for src in LANGUAGES for tgt in LANGUAGES)
+    ends = {end for language in LANGUAGES for end in (f"{language}:", f":{language}")}
+    answer, changes = await watch(world, join(world, "n1", **everything))
+    assert answer.pairs == pairs
+    assert changes["pairs"] == {pair: [1] for pair in pairs}
+    assert changes["ends"] == dict.fromkeys(ends, 1)
+    assert changes["groups"] == {1: GroupRecord(signature(pairs, sorted(LANGUAGES)), pairs)}
+    _, changes = await watch(world, join(world, "n2", **everything))
+    assert not changes.keys() & {"pairs", "ends", "groups", "signatures"}
+    _, changes = await watch(world, join(world, "n3"))
+    assert changes["pairs"] == {"en:zh": [2]}
+    assert changes["ends"] == {"en:": 2, ":zh": 1}
+    await leave(world.engine, CELL, "n1")
+    _, changes = await watch(world, leave(world.engine, CELL, "n2"))
+    assert changes["pairs"] == dict.fromkeys(pairs, GONE)
+    assert changes["ends"] == dict.fromkeys(ends, GONE) | {"en:": 1}
+    assert changes["groups"] == {1: GONE}
+    cell = await world.cell()
+    assert (cell.pairs, cell.ends) == ({"en:zh": [2]}, {"en:": 1, ":zh": 1})
+
+
+async def test_a_node_of_half_the_languages_leaves_those_of_all_alone(world: World) -> None:
+    half = LANGUAGES[:32]
+    await join(world, "n1", semantic_langs=half, nmt_pairs=None)
+    await join(world, "n2", semantic_langs=LANGUAGES, nmt_pairs=None)
+    _, changes = await watch(world, leave(world.engine, CELL, "n1"))
+    assert changes["pairs"] == {f"{src}:{tgt}": [2] for src in half for tgt in half}
+    assert changes["ends"] == {end: 1 for language in half for end in (f"{language}:", f":{language}")}
+
+
+async def test_ends_are_counted_by_groups_and_not_by_pairs_or_nodes(world: World) -> None:
+    await join(world, "n1", nmt_pairs=[["en", "zh"], ["en", "fr"]])
+    await join(world, "n2", nmt_pairs=[["en", "zh"], ["en", "fr"]])
+    assert (await world.cell()).ends == {"en:": 1, ":zh": 1, ":fr": 1}
+    await join(world, "n3", nmt_pairs=[["en", "zh"], ["zh", "zh"]])
+    assert (await world.cell()).ends == {"en:": 2, ":zh": 2, ":fr": 1, "zh:": 1}
+    await join(world, "n4", nmt_pairs="any")
+    assert (await world.cell()).ends == {"en:": 3, ":zh": 2, ":fr": 1, "zh:": 2, ":*": 1}
+    await heartbeat(world.engine, CELL, "n4", nmt_pairs=[["zh", "fr"]])
+    assert (await world.cell()).ends == {"en:": 2, ":zh": 2, ":fr": 2, "zh:": 2}
+    for node_id in ("n1", "n3", "n4", "n2"):
+        await leave(world.engine, CELL, node_id)
+    assert (await world.cell()).ends == {}
+
+
+async def test_a_refusal_names_what_is_missing_until_the_last_group_that_has_it_is_gone(world: World) -> None:
+    """Two groups take en, and none gives fr; when the second is gone too, nobody takes en either."""
+    await join(world, "n1")
+    await join(world, "n2", tts_langs=["zh"])
+    found = []
+    for node_id in ("n1", "n2", ""):
+        refusal = await dispatch(world.engine, A, "s1", "en", "fr")
+        assert isinstance(refusal, Refusal)
+        found.append(refusal.detail.removeprefix("No registered node can serve en:fr: "))
+        if node_id:
+            await leave(world.engine, CELL, node_id)
+    assert found == ["none translates into fr."] * 2 + ["none has semantic repair (and asr) for en."]
 
 
 async def test_a_legacy_node_without_semantic_repair_registers_with_no_pools_until_it_has(world: World) -> None:

@@ -8,15 +8,16 @@ import pytest
 
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import FORGET_FROM, Event
+from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.reap import Settled, reap
-from lingua_scheduler.flows.resume import resume
 from lingua_scheduler.flows.started import started
-from tests.support.cells import HELD, watch
-from tests.support.stage import ONE_TRY, T0, A, bring, join, keep_alive, past, place, sweep
+from lingua_scheduler.flows.undeliver import undeliver
+from tests.support.cells import GONE, HELD, watch
+from tests.support.stage import ONE_TRY, T0, A, bring, join, keep_alive, past, place, queued, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -56,6 +57,37 @@ async def test_nothing_is_settled_before_its_time(world: World) -> None:
     assert await watch(world, reap(world.engine, CELL)) == NOTHING
 
 
+SHORT_RUN = Limits(ack_ms=5_000, run_ms=700, timeout_ms=4_000)
+
+
+async def test_before_the_ack_somebody_looks_once_in_a_run(world: World) -> None:
+    """So that the run of a job that is accepted late, and may take less than an ack, is bounded all the same."""
+    await two_nodes(world, "RESERVED", limits=SHORT_RUN)
+    world.now_ms += 699
+    assert await watch(world, reap(world.engine, CELL)) == NOTHING
+    world.now_ms += 1
+    looked = await watch(world, reap(world.engine, CELL))
+    assert looked == (Settled(1, False), {"due": {f"j:{A}": T0 + 1_400}})
+    world.now_ms += 600
+    await ack(world.engine, A, 1, "n1")
+    world.now_ms += 100
+    assert await watch(world, reap(world.engine, CELL)) == (Settled(1, False), {"due": {f"j:{A}": T0 + 2_000}})
+    world.now_ms += 600
+    await sweep(world)
+    assert (await world.cell()).jobs[A].past.attempts[0].cause == "run_timeout"
+
+
+@pytest.mark.parametrize(
+    ("limits", "after_ms", "next_ms"),
+    [(SHORT_RUN, 3_500, 4_000), (Limits(ack_ms=1_000, run_ms=700), 700, 1_000)],
+    ids=["the job's deadline", "the time for the ack"],
+)
+async def test_a_look_before_the_ack_is_bounded_by(world: World, limits: Limits, after_ms: int, next_ms: int) -> None:
+    await two_nodes(world, "RESERVED", limits=limits)
+    world.now_ms += after_ms
+    assert await watch(world, reap(world.engine, CELL)) == (Settled(1, False), {"due": {f"j:{A}": T0 + next_ms}})
+
+
 @pytest.mark.parametrize("state", ["RESERVED", "DISPATCHED"])
 async def test_an_ack_timeout_fences_the_attempt_and_costs_a_try(world: World, state: State) -> None:
     await two_nodes(world, state)
@@ -68,11 +100,23 @@ async def test_an_ack_timeout_fences_the_attempt_and_costs_a_try(world: World, s
     assert (job["attempt"], job["node"], job["epoch"]) == (2, "n2", "2-n2")
 
 
+async def test_a_number_that_the_next_node_claims_is_passed_over_by_a_timeout_too(world: World) -> None:
+    await join(world, "n1")
+    await place(world)
+    await join(world, "n2", max_concurrent_jobs=3, running=[(A, 2)])
+    world.now_ms += 5_000
+    await sweep(world)
+    job = (await world.cell()).jobs[A]
+    assert (job.node, job.attempt) == ("n2", 3)
+    assert job.past == past((1, "n1", "ack_timeout", T0 + 5_000, "RETRYING", 3), tries=1)
+
+
 @pytest.mark.parametrize("state", ["ACCEPTED", "RUNNING"])
 async def test_a_run_timeout_fences_the_attempt_and_costs_a_try(world: World, state: State) -> None:
     await two_nodes(world, state)
     world.now_ms += 29_999
     await keep_alive(world, "n1", "n2")
+    assert await watch(world, reap(world.engine, CELL)) == (Settled(1, False), {"due": {f"j:{A}": T0 + 30_000}})
     assert await watch(world, reap(world.engine, CELL)) == NOTHING
     world.now_ms += 1
     answer, changes = await watch(world, reap(world.engine, CELL))
@@ -134,48 +178,30 @@ async def test_the_deadline_expires_the_job_wherever_it_is(world: World, state: 
     }
 
 
-async def test_a_job_that_waits_for_a_node_looks_again_until_it_gets_one(world: World) -> None:
-    await join(world, "n1")
-    await place(world)
-    await drain(world.engine, CELL, "n1")
-    await deliver(world.engine, A, 1, "n1", sent=False)
-    for look in (100, 200):
-        world.now_ms = T0 + look
-        answer, changes = await watch(world, reap(world.engine, CELL))
-        assert answer == Settled(1, False)
-        assert changes == {"due": {f"j:{A}": T0 + look + 100}}
-    await resume(world.engine, CELL, "n1")
-    world.now_ms = T0 + 300
-    answer, changes = await watch(world, reap(world.engine, CELL))
-    assert answer == Settled(1, False)
-    assert changes["jobs"][A]["state"] == "RESERVED"
-    assert changes["due"] == {f"j:{A}": T0 + 5_300}
-    assert changes["outbox"] == {Event("reserved", A, 2, "n1", "1-n1", "", T0 + 300): T0 + 300}
-
-
-async def test_a_job_that_waits_for_a_node_in_vain_expires(world: World) -> None:
+@pytest.mark.parametrize("pool", ["draining", "gone"])
+async def test_a_job_that_waits_for_a_node_in_vain_expires(world: World, pool: str) -> None:
+    """Nobody looks at it before: whoever frees a slot for it will."""
     await join(world)
     await place(world, limits=Limits(timeout_ms=115))
-    await drain(world.engine, CELL, "n1")
-    await deliver(world.engine, A, 1, "n1", sent=False)
-    world.now_ms += 100
-    await sweep(world)
-    assert (await world.cell()).due[f"j:{A}"] == T0 + 115
-    world.now_ms += 15
-    _, changes = await watch(world, reap(world.engine, CELL))
-    assert changes["outbox"] == {Event("ended", A, 1, "n1", "1-n1", "deadline", T0 + 115): T0 + 115}
-    assert changes["jobs"][A]["state"] == "EXPIRED"
-    assert "nodes" not in changes
-
-
-async def test_a_job_whose_pool_is_gone_waits_until_its_deadline(world: World) -> None:
-    await join(world)
-    await place(world)
-    await heartbeat(world.engine, CELL, "n1", nmt_pairs=[["zh", "en"]])
-    await deliver(world.engine, A, 1, "n1", sent=False)
-    world.now_ms += 100
-    _, changes = await watch(world, reap(world.engine, CELL))
-    assert changes == {"due": {f"j:{A}": T0 + 200}}
+    if pool == "gone":
+        await heartbeat(world.engine, CELL, "n1", nmt_pairs=[["zh", "en"]])
+    else:
+        await drain(world.engine, CELL, "n1")
+    await undeliver(world.engine, A, 1, "n1")
+    world.now_ms += 114
+    assert await watch(world, reap(world.engine, CELL)) == NOTHING
+    world.now_ms += 1
+    now = T0 + 115
+    answer, changes = await watch(world, reap(world.engine, CELL))
+    assert answer == Settled(1, False)
+    undelivered = past((1, "n1", "undelivered", T0, "RETRYING"), undelivered=1, reason="deadline")
+    assert changes == {
+        "jobs": {A: {"state": "EXPIRED", "ended_at_ms": now, "past": undelivered}},
+        "queue": {queued(A, now): GONE},
+        "due": {f"j:{A}": FORGET_FROM + now + 120_000},
+        "outbox": {Event("ended", A, 1, "n1", "1-n1", "deadline", now): now},
+        "counts": {"EXPIRED": 1},
+    }
 
 
 @pytest.mark.parametrize(
@@ -200,7 +226,7 @@ async def test_a_node_whose_socket_stays_closed_for_its_grace_is_lost(
     assert answer == Settled(1, False)
     expected = fenced(end, now, **counted)
     assert changes.pop("jobs")[A]["past"] == expected.pop("past")
-    expected["nodes"]["n1"] |= {"standing": 3, "lost_at_ms": now, "away_until_ms": 0}
+    expected["nodes"]["n1"] |= {"standing": 3, "lost_at_ms": now}
     expected["due"]["n:n1"] = now + 3_600_000
     expected["outbox"][Event("lost", "", 0, "n1", "1-n1", "", now)] = now
     assert changes == expected | {"standing": {"n1": 19}}
@@ -210,10 +236,10 @@ async def test_a_node_that_the_scheduler_hung_up_on_has_a_longer_grace(world: Wo
     await two_nodes(world, "RUNNING")
     await disconnect(world.engine, CELL, "n1", "x", handover=True)
     world.now_ms += 9_999
-    assert await watch(world, reap(world.engine, CELL)) == NOTHING
+    assert await watch(world, reap(world.engine, CELL)) == (Settled(1, False), {"due": {f"j:{A}": T0 + 30_000}})
     world.now_ms += 1
     await sweep(world)
-    assert (await world.cell()).jobs[A].past.attempts[0].end == "lost"
+    assert (await world.cell()).jobs[A].past.attempts[0].cause == "lost"
 
 
 async def test_a_silent_node_is_stale_first_and_lost_later(world: World) -> None:

@@ -48,6 +48,7 @@ async def test_a_lost_node_is_forgotten_in_the_end_with_all_that_it_held(world: 
         "groups": {2: GONE},
         "signatures": dict.fromkeys(changes["signatures"], GONE),
         "pairs": {"zh:en": GONE},
+        "ends": {"zh:": GONE, ":en": 1},
         "due": {"n:n1": GONE},
     }
 
@@ -169,7 +170,7 @@ async def test_two_reapers_of_one_tick_settle_everything_once(world: World) -> N
 async def test_what_one_entry_settles_is_not_settled_again(world: World) -> None:
     """The node is lost first, which moves its job; the job's own entry is not due any more then."""
     await join(world, "n1", connection="x")
-    await bring(world, "RESERVED", limits=Limits(ack_ms=500))
+    await bring(world, "RESERVED", limits=Limits(ack_ms=600))
     await join(world, "n2")
     await disconnect(world.engine, CELL, "n1", "x")
     world.now_ms += 400
@@ -178,7 +179,7 @@ async def test_what_one_entry_settles_is_not_settled_again(world: World) -> None
     await keep_alive(world, "n2")
     assert await sweep(world) == Settled(1, False)
     job = (await world.cell()).jobs[A]
-    assert [attempt.end for attempt in job.past.attempts] == ["lost"]
+    assert [attempt.cause for attempt in job.past.attempts] == ["lost"]
 
 
 async def test_a_large_node_is_taken_apart_in_steps(world: World) -> None:

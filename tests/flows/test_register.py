@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.records import GroupRecord, NodeRecord, Profile, Rules
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.disconnect import disconnect
@@ -87,9 +88,10 @@ async def test_a_node_joins_and_is_written_down_in_full(world: World) -> None:
         },
         "standing": {"n1": 16},
         "room": {1: 1},
-        "groups": {1: GroupRecord(named, 1, ["en:zh"])},
+        "groups": {1: GroupRecord(named, ["en:zh"])},
         "signatures": {named: 1},
         "pairs": {"en:zh": [1]},
+        "ends": {"en:": 1, ":zh": 1},
         "due": {"n:n1": T0 + 35_000},
         "counts": {"epoch": 1, "group": 1},
     }
@@ -116,8 +118,7 @@ async def test_every_registration_draws_another_epoch(world: World) -> None:
 async def test_nodes_of_one_capability_share_a_group(world: World) -> None:
     await join(world, "n1")
     _, changes = await watch(world, join(world, "n2"))
-    assert changes.keys() == {"nodes", "profiles", "standing", "room", "groups", "due", "counts"}
-    assert changes["groups"] == {1: {"nodes": 2}}
+    assert changes.keys() == {"nodes", "profiles", "standing", "room", "due", "counts"}
     assert changes["room"] == {1: 2}
     assert changes["standing"] == {"n2": 16}
     assert changes["counts"] == {"epoch": 2}
@@ -149,7 +150,9 @@ async def test_what_does_not_matter_to_any_job_makes_no_group_of_its_own(world: 
     """The same pairs by another way, another number of slots, another process."""
     await join(world, "n1")
     await join(world, "n2", semantic_langs=["en"], max_concurrent_jobs=9, process_id="p", about="x")
-    assert (await world.cell()).groups[1].nodes == 2
+    cell = await world.cell()
+    assert cell.groups.keys() == {1}
+    assert cell.standing == {"n1": 16, "n2": 16}
 
 
 @pytest.mark.parametrize(("health", "standing"), [("registering", 4), ("ready", 0)])
@@ -211,9 +214,10 @@ async def test_a_node_that_comes_back_is_taken_at_its_new_word(world: World) -> 
         "profiles": {"n1": {"tts": False, "registered_at_ms": T0 + 7}},
         "standing": {"n1": 20},
         "room": {2: GONE},
-        "groups": {1: {"nodes": 2}, 2: GONE},
+        "groups": {2: GONE},
         "signatures": {old: GONE},
         "pairs": {"en:zh": [1]},
+        "ends": {"en:": 1, ":zh": 1},
         "due": {"n:n1": T0 + 35_007},
     }
 
@@ -296,12 +300,64 @@ async def test_a_cell_takes_no_more_kinds_of_nodes_than_it_may(make_world: MakeW
     world = await make_world(Rules(max_groups=2))
     await join(world, "n1")
     await join(world, "n2", tts_langs=["zh"])
+    await join(world, "n0")
     for node_id in ("n3", "n1"):
         another = register(world.engine, CELL, node_id, **(PLAIN | {"tts_langs": ["en"]}))
         answer, changes = await watch(world, another)
         assert (code_of(answer), changes) == ("CELL_FULL", {})
     assert (await join(world, "n4", tts_langs=["zh"])).how == "NEW"
     assert (await join(world, "n5", nmt_pairs=[])).how == "NEW"
+
+
+async def test_a_node_alone_in_its_group_may_come_back_as_another_kind_where_there_is_no_room_for_one(
+    make_world: MakeWorld,
+) -> None:
+    world = await make_world(Rules(max_groups=2))
+    await join(world, "n1")
+    await join(world, "n2", tts_langs=["zh"])
+    await join(world, "n3", nmt_pairs=[])
+    answer, changes = await watch(world, join(world, "n1", tts_langs=["en"]))
+    assert (answer.how, answer.standing) == ("CONTINUED", 0)
+    assert changes["groups"].keys() == {1, 3}
+    assert changes["room"] == {1: GONE, 3: 1}
+    assert changes["pairs"] == {"en:zh": [2, 3]}
+    for node_id in ("n3", "n4"):
+        refusal = await register(world.engine, CELL, node_id, **(PLAIN | {"tts_langs": ["fr"]}))
+        assert code_of(refusal) == "CELL_FULL"
+
+
+@pytest.mark.parametrize("said", [{"epoch": "1-n1"}, {}])
+async def test_a_node_that_goes_on_without_naming_its_process_keeps_the_one_we_know(
+    world: World, said: dict[str, Any]
+) -> None:
+    await join(world, process_id="p")
+    world.now_ms += 7
+    _, changes = await watch(world, join(world, **said))
+    assert changes["profiles"] == {"n1": {"registered_at_ms": T0 + 7}}
+    assert (await join(world, process_id="p")).how == "CONTINUED"
+    assert (await join(world, process_id="q")).how == "NEW_PROCESS"
+
+
+async def test_a_node_that_is_renewed_without_naming_its_process_has_none_that_we_know(world: World) -> None:
+    await join(world, process_id="p")
+    world.now_ms += 45_000
+    await sweep(world)
+    answer, changes = await watch(world, join(world))
+    assert answer.how == "RENEWED"
+    assert changes["profiles"]["n1"] == {"process": "", "registered_at_ms": T0 + 45_000}
+
+
+async def test_a_node_may_come_back_when_memory_is_full(world: World) -> None:
+    """Everything that frees something must work then, and without nodes nothing is freed."""
+    await join(world)
+    await world.engine.command("CONFIG", "SET", "maxmemory", "1")
+    try:
+        answers = (await join(world, process_id="p"), await join(world, "n2"))
+        with pytest.raises(DependencyDown, match="OOM"):
+            await place(world)
+    finally:
+        await world.engine.command("CONFIG", "SET", "maxmemory", "0")
+    assert [answer.how for answer in answers] == ["NEW_PROCESS", "NEW"]
 
 
 async def test_registrations_of_one_tick_see_each_other(world: World) -> None:
@@ -321,7 +377,10 @@ async def test_registrations_of_one_tick_see_each_other(world: World) -> None:
     cell = await world.cell()
     assert cell.standing == {"n1": 32, "n2": 16, "n3": 32}
     assert cell.room == {1: 1, 2: 2}
-    assert {group: record.nodes for group, record in cell.groups.items()} == {1: 1, 2: 2}
+    assert {group: record.signature for group, record in cell.groups.items()} == {
+        1: signature(["en:zh"]),
+        2: signature(["en:zh"], ["zh"]),
+    }
 
 
 async def test_a_refused_registration_of_a_tick_does_not_harm_the_others(make_world: MakeWorld) -> None:

@@ -17,7 +17,7 @@ from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.register import Registered
 from lingua_scheduler.flows.started import started
 from tests.support.cells import GONE, HELD, watch
-from tests.support.stage import ONE_TRY, T0, A, B, C, D, bring, join, past, place, seed_for, sweep
+from tests.support.stage import ONE_TRY, T0, A, B, C, D, bring, join, past, place, queued, seed_for, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -61,40 +61,64 @@ async def test_a_new_process_ends_everything_that_the_old_one_had(world: World) 
 
 @pytest.mark.parametrize("connection", ["", "y"])
 async def test_a_new_process_gets_its_own_job_again_when_nobody_else_can(world: World, connection: str) -> None:
-    """But not before its own claims are in the ledger: the job waits for the next look."""
-    await join(world, process_id="old", connection="x")
+    """After its own claims are in the ledger: it waited for no longer than that, and drew no lot."""
+    await join(world, process_id="old", connection="x", max_concurrent_jobs=1)
     await bring(world, "RUNNING")
-    _, changes = await watch(world, join(world, process_id="new", connection=connection))
-    died = past((1, "n1", "died", T0, "RETRYING"), tries=1, lost=1)
-    assert changes["jobs"] == {A: {"state": "RETRYING", "past": died}}
-    assert changes["due"] == {f"j:{A}": T0 + 100}
-    assert "outbox" not in changes
-    world.now_ms += 100
-    await sweep(world)
-    job = (await world.cell()).jobs[A]
-    assert (job.state, job.attempt, job.node, job.epoch, job.past) == ("RESERVED", 2, "n1", "2-n1", died)
+    world.now_ms += 7
+    now = T0 + 7
+    said: dict[str, Any] = {"process_id": "new", "connection": connection, "max_concurrent_jobs": 1}
+    answer, changes = await watch(world, join(world, **said))
+    assert answer == Registered("NEW_PROCESS", "2-n1", 0, ["en:zh"], [], [])
+    assert changes == {
+        "nodes": {"n1": {"epoch": "2-n1", "seen_at_ms": now}},
+        "profiles": {"n1": {"process": "new", "connection": connection, "registered_at_ms": now}},
+        "jobs": {
+            A: {
+                "state": "RESERVED",
+                "attempt": 2,
+                "epoch": "2-n1",
+                "reserved_at_ms": now,
+                "dispatched_at_ms": 0,
+                "accepted_at_ms": 0,
+                "started_at_ms": 0,
+                "past": past((1, "n1", "died", now, "RETRYING"), tries=1, lost=1),
+            }
+        },
+        "leases": {f"n1:{A}:1": GONE, f"n1:{A}:2": HELD},
+        "due": {"n:n1": now + 35_000, f"j:{A}": now + 5_000},
+        "outbox": {Event("reserved", A, 2, "n1", "2-n1", "", now): now},
+        "counts": {"epoch": 2},
+    }
 
 
 async def test_a_new_process_is_not_given_what_its_claims_leave_no_room_for(world: World) -> None:
     await join(world, process_id="old", max_concurrent_jobs=1)
     await bring(world, "RUNNING")
-    answer = await join(world, process_id="new", max_concurrent_jobs=1, running=[(B, 1)])
-    assert answer.standing == 1
-    cell = await world.cell()
-    assert (cell.nodes["n1"].used, cell.jobs[A].state) == (1, "RETRYING")
+    answer, changes = await watch(world, join(world, process_id="new", max_concurrent_jobs=1, running=[(B, 1)]))
+    assert answer == Registered("NEW_PROCESS", "2-n1", 1, ["en:zh"], [(B, 1)], [])
+    lease = f"n1:{B}:1"
+    died = past((1, "n1", "died", T0, "RETRYING"), tries=1, lost=1)
+    assert changes == {
+        "nodes": {"n1": {"limbo": 1, "epoch": "2-n1"}},
+        "profiles": {"n1": {"process": "new"}},
+        "jobs": {A: {"state": "RETRYING", "past": died}},
+        "leases": {f"n1:{A}:1": GONE, lease: HELD},
+        "limbo": {lease: T0},
+        "queue": {queued(A, T0 + 60_000): HELD},
+        "due": {f"j:{A}": T0 + 60_000, f"l:{lease}": T0 + 60_000},
+        "counts": {"epoch": 2},
+    }
 
 
 async def test_two_new_processes_make_a_job_poison(world: World) -> None:
     await join(world, process_id="p1")
     await bring(world, "RUNNING")
     await join(world, process_id="p2")
-    world.now_ms += 100
-    await sweep(world)
     await ack(world.engine, A, 2, "n1")
     _, changes = await watch(world, join(world, process_id="p3"))
     job = (await world.cell()).jobs[A]
     assert (job.state, job.past.reason, job.past.lost) == ("FAILED", "poison", 2)
-    assert changes["outbox"] == {Event("ended", A, 2, "n1", "2-n1", "poison", T0 + 100): T0 + 100}
+    assert changes["outbox"] == {Event("ended", A, 2, "n1", "2-n1", "poison", T0): T0}
     assert changes["counts"] == {"epoch": 3, "FAILED": 1}
 
 
@@ -238,14 +262,24 @@ async def test_a_renewed_node_gets_its_own_job_again_when_nobody_else_can(world:
     await bring(world, "RUNNING")
     await disconnect(world.engine, CELL, "n1", "x")
     world.now_ms += 500
-    await join(world, connection="y", running=running)
-    cell = await world.cell()
-    assert (cell.jobs[A].state, cell.nodes["n1"].limbo) == ("RETRYING", 1 if running is None else 0)
-    world.now_ms += 100
-    await sweep(world)
-    job = (await world.cell()).jobs[A]
-    assert (job.state, job.attempt, job.node, job.epoch) == ("RESERVED", 2, "n1", "2-n1")
-    assert job.past.undelivered == 0
+    answer, changes = await watch(world, join(world, connection="y", running=running))
+    now, old, new = T0 + 500, f"n1:{A}:1", f"n1:{A}:2"
+    assert answer == Registered("RENEWED", "2-n1", 0, ["en:zh"], [], [])
+    kept = running is None
+    assert changes["nodes"] == {
+        "n1": {"epoch": "2-n1", "seen_at_ms": now, "away_until_ms": 0}
+        | ({"used": 2, "limbo": 1, "standing": 1} if kept else {"standing": 0})
+    }
+    assert changes["jobs"][A]["past"] == past((1, "n1", "lost", now, "RETRYING"), tries=1, lost=1)
+    assert changes["leases"] == {new: HELD} | ({} if kept else {old: GONE})
+    assert changes.get("limbo") == ({old: now} if kept else None)
+    assert changes["due"] == {"n:n1": now + 35_000, f"j:{A}": now + 5_000} | (
+        {f"l:{old}": now + 60_000} if kept else {}
+    )
+    assert changes["outbox"] == {
+        Event("fenced", A, 1, "n1", "1-n1", "lost", now): now,
+        Event("reserved", A, 2, "n1", "2-n1", "", now): now,
+    }
 
 
 async def cut_off(world: World, node_id: str = "n1") -> None:
@@ -302,7 +336,7 @@ async def test_a_registration_tells_how_the_node_stands_after_everything(world: 
     await started(world.engine, A, 2, "n1")
     answer, changes = await watch(world, join(world, "n1", max_concurrent_jobs=1, epoch="2-n1", running=[]))
     job = (await world.cell()).jobs[A]
-    assert (job.node, job.attempt, job.past.attempts[1].end) == ("n1", 3, "dropped")
+    assert (job.node, job.attempt, job.past.attempts[1].cause) == ("n1", 3, "dropped")
     assert answer.standing == 1
     assert "nodes" not in changes
 

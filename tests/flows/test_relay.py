@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lingua_scheduler.core.records import Event
+from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.flows.deliver import deliver
+from lingua_scheduler.flows.done import done
+from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.relay import Taken, relay
+from lingua_scheduler.flows.started import started
 from tests.support.cells import GONE, watch
-from tests.support.stage import T0, A, B, C, bring, code_of, join, place
+from tests.support.stage import T0, A, B, C, bring, code_of, join, place, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -93,3 +98,49 @@ async def test_every_kind_of_event_can_be_confirmed_as_it_was_taken(world: World
 @pytest.mark.parametrize(("cell", "limit"), [("C0", 1), (CELL, -1), (CELL, 10_001)])
 async def test_a_relay_that_cannot_be_right_never_reaches_the_engine(world: World, cell: str, limit: int) -> None:
     assert code_of(await relay(world.engine, cell, limit=limit)) == "INVALID_MESSAGE"
+
+
+async def retried(world: World) -> Event:
+    """A failed on n1, and its offer to n2 is in the outbox."""
+    await join(world, "n1")
+    await place(world)
+    await join(world, "n2")
+    await fail(world.engine, A, 1, "n1", reason="broken")
+    return Event("reserved", A, 2, "n2", "2-n2", "", T0)
+
+
+async def test_an_offer_is_taken_while_its_node_has_not_heard_of_it(world: World) -> None:
+    offer = await retried(world)
+    assert await relay(world.engine, CELL) == Taken([offer])
+
+
+@pytest.mark.parametrize("flow", [deliver, ack, started, done])
+async def test_an_offer_that_has_been_delivered_is_dropped(world: World, flow: Any) -> None:
+    offer = await retried(world)
+    await flow(world.engine, A, 2, "n2")
+    taken, changes = await watch(world, relay(world.engine, CELL))
+    assert isinstance(taken, Taken)
+    assert offer not in taken.events
+    assert changes["outbox"][offer] == GONE
+
+
+async def test_an_offer_that_has_gone_by_is_dropped(world: World) -> None:
+    """Its attempt was fenced, another one is reserved: carried to its node now, it would begin work without a slot."""
+    offer = await retried(world)
+    world.now_ms += 5_000
+    await sweep(world)
+    taken, changes = await watch(world, relay(world.engine, CELL))
+    assert isinstance(taken, Taken)
+    assert [(event.kind, event.attempt) for event in taken.events] == [("fenced", 2), ("reserved", 3)]
+    assert changes["outbox"][offer] == GONE
+
+
+async def test_an_offer_of_a_job_that_is_forgotten_is_dropped(world: World) -> None:
+    offer = await retried(world)
+    await done(world.engine, A, 2, "n2")
+    world.now_ms += 3_600_000
+    await sweep(world)
+    taken, changes = await watch(world, relay(world.engine, CELL))
+    assert isinstance(taken, Taken)
+    assert "reserved" not in {event.kind for event in taken.events}
+    assert changes["outbox"][offer] == GONE

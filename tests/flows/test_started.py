@@ -9,7 +9,7 @@ from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.flows.attempts import Moved
 from lingua_scheduler.flows.started import started
 from tests.support.cells import watch
-from tests.support.stage import T0, A, B, bring, code_of, join, place
+from tests.support.stage import T0, A, B, bring, code_of, join, keep_alive, place
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.job_state import State
@@ -23,10 +23,7 @@ async def test_a_start_implies_the_ack(world: World, state: State) -> None:
     world.now_ms += 7
     answer, changes = await watch(world, started(world.engine, A, 1, "n1", "1-n1"))
     assert answer == Moved("RUNNING")
-    assert changes == {
-        "jobs": {A: {"state": "RUNNING", "accepted_at_ms": T0 + 7, "started_at_ms": T0 + 7}},
-        "due": {f"j:{A}": T0 + 30_007},
-    }
+    assert changes == {"jobs": {A: {"state": "RUNNING", "accepted_at_ms": T0 + 7, "started_at_ms": T0 + 7}}}
 
 
 async def test_a_start_after_the_ack_leaves_the_run_s_bound_as_it_was(world: World) -> None:
@@ -57,6 +54,7 @@ async def test_a_repeated_start_hears_the_present_state_and_changes_nothing(worl
 async def test_a_start_of_an_attempt_that_is_over_changes_nothing(world: World, state: State) -> None:
     await join(world)
     await bring(world, state)
+    await keep_alive(world, "n1")
     answer, changes = await watch(world, started(world.engine, A, 1, "n1"))
     assert (code_of(answer), changes) == ("STALE_ATTEMPT", {})
 

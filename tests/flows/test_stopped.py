@@ -11,7 +11,7 @@ from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import Failed, fail
 from lingua_scheduler.flows.stopped import Stopped, stopped
 from tests.support.cells import GONE, HELD, watch
-from tests.support.stage import ONE_TRY, T0, A, B, bring, code_of, join, past, place, sweep
+from tests.support.stage import ONE_TRY, T0, A, B, bring, code_of, join, keep_alive, past, place, queued, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ async def test_a_job_given_up_with_nobody_else_waits_under_its_next_number(world
         "nodes": {"n1": {"used": 0}},
         "jobs": {A: {"state": "RETRYING", "past": past((1, "n1", "stopped", T0, "RETRYING"), tries=1)}},
         "leases": {f"n1:{A}:1": GONE},
-        "due": {f"j:{A}": T0 + 100},
+        "queue": {queued(A, T0 + 60_000): HELD},
+        "due": {f"j:{A}": T0 + 60_000},
     }
 
 
@@ -51,10 +52,13 @@ async def test_a_number_that_the_node_claims_already_is_passed_over(world: World
     """Its next attempt is told by the number that it really has."""
     await join(world, max_concurrent_jobs=3, running=[(A, 2)])
     await place(world)
-    assert await stopped(world.engine, A, 1, "n1") == Stopped("RETRYING", 3)
-    answer = await fail(world.engine, A, 3, "n1", reason="")
-    assert isinstance(answer, Failed)
-    assert answer.attempt_id == 4
+    answer, changes = await watch(world, stopped(world.engine, A, 1, "n1"))
+    assert answer == Stopped("RETRYING", 3)
+    assert changes["jobs"][A]["past"] == past((1, "n1", "stopped", T0, "RETRYING", 3), tries=1)
+    assert changes["leases"] == {f"n1:{A}:1": GONE, f"n1:{A}:3": HELD}
+    again = stopped(world.engine, A, 1, "n1")
+    assert await watch(world, again) == (Stopped("RETRYING", 3), {})
+    assert await fail(world.engine, A, 3, "n1", reason="") == Failed("RETRYING", 4, True, "n1", "1-n1", 1)
 
 
 async def test_giving_up_the_last_try_ends_the_job(world: World) -> None:
@@ -81,6 +85,7 @@ async def test_a_repeated_stop_of_the_attempt_it_ended_gets_its_first_answer_aga
 async def test_a_stop_of_a_fenced_attempt_frees_its_slot(world: World, state: State) -> None:
     await join(world, max_concurrent_jobs=1)
     await bring(world, state)
+    await keep_alive(world, "n1")
     lease = f"n1:{A}:1"
     answer, changes = await watch(world, stopped(world.engine, A, 1, "n1", "another epoch"))
     assert code_of(answer) == "STALE_ATTEMPT"
@@ -102,10 +107,15 @@ async def test_a_stop_of_a_timed_out_attempt_leaves_the_job_with_its_next_node(w
     await join(world, "n2")
     world.now_ms += 5_000
     await sweep(world)
+    lease = f"n1:{A}:1"
     answer, changes = await watch(world, stopped(world.engine, A, 1, "n1"))
     assert code_of(answer) == "STALE_ATTEMPT"
-    assert changes.keys() == {"nodes", "leases", "limbo", "due"}
-    assert changes["nodes"] == {"n1": {"used": 0, "limbo": 0}}
+    assert changes == {
+        "nodes": {"n1": {"used": 0, "limbo": 0, "seen_at_ms": T0 + 5_000}},
+        "leases": {lease: GONE},
+        "limbo": {lease: GONE},
+        "due": {f"l:{lease}": GONE},
+    }
 
 
 async def test_a_stop_after_the_result_is_stale(world: World) -> None:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lingua_scheduler.core.records import HeldJob, Ledger, Standing
+from lingua_scheduler.core.records import Cell, HeldJob, HeldLease, Ledger, Standing
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.heartbeat import heartbeat
+from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.views.cell import read_cell
 from lingua_scheduler.views.job import Job, read_job
 from lingua_scheduler.views.node import Node, read_node
 from lingua_scheduler.views.nodes import Nodes, read_nodes
 from lingua_scheduler.views.pools import Pool, read_pools
 from tests.support.cells import watch
-from tests.support.stage import T0, A, B, bring, code_of, join, place
+from tests.support.stage import LANGUAGES, T0, A, B, bring, code_of, join, place, queued, wait
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -116,7 +118,10 @@ async def test_nodes_are_shown_with_their_ledgers_and_the_jobs_behind_them(world
         "n1",
         cell.nodes["n1"],
         21,
-        [(f"n1:{A}:1", 0, HeldJob("ACCEPTED", 1, "n1", "1-n1")), ("n1:c0.x:3", T0, HeldJob())],
+        [
+            HeldLease(f"n1:{A}:1", 0, T0 + 5_000, HeldJob("ACCEPTED", 1, "n1", "1-n1")),
+            HeldLease("n1:c0.x:3", T0, T0 + 60_000, HeldJob()),
+        ],
     )
     assert shown["n2"] == Ledger("n2", cell.nodes["n2"], 16, [])
 
@@ -172,6 +177,28 @@ async def test_one_pool_is_shown_with_the_nodes_for_any_target(world: World) -> 
     ]
 
 
+async def test_pools_are_read_in_pages_and_shown_as_one(world: World) -> None:
+    """The engine cuts a hash in pages once it is long."""
+    some = LANGUAGES[:30]
+    await join(world, "n1", semantic_langs=some, nmt_pairs=None)
+    await join(world, "n2", semantic_langs=some[:1], nmt_pairs=None)
+    before = await calls(world, "hscan")
+    view = await read_pools(world.engine, CELL)
+    assert await calls(world, "hscan") - before > 5
+    both = f"{some[0]}:{some[0]}"
+    assert view == [
+        Pool(pair, 2 if pair == both else 1, standing(available=2 if pair == both else 1))
+        for pair in sorted(f"{src}:{tgt}" for src in some for tgt in some)
+    ]
+
+
+async def calls(world: World, command: str) -> int:
+    """How often a command was executed so far, inside scripts too."""
+    stats = (await world.engine.command("INFO", "commandstats")).decode()
+    found = re.search(rf"cmdstat_{command}:calls=(\d+)", stats)
+    return int(found[1]) if found else 0
+
+
 async def test_a_pool_that_cannot_be_right_never_reaches_the_engine(world: World) -> None:
     assert code_of(await read_pools(world.engine, CELL, "en:xx")) == "INVALID_MESSAGE"
     assert code_of(await read_pools(world.engine, "C", "en:zh")) == "INVALID_MESSAGE"
@@ -191,6 +218,7 @@ async def test_a_whole_cell_is_read_at_one_instant(world: World) -> None:
     await heartbeat(world.engine, CELL, "n1", current_load={"gpu": 0.25})
     world.now_ms += 1
     one, two = await asyncio.gather(read_cell(world.engine, CELL), read_cell(world.engine, CELL))
+    assert isinstance(one, Cell)
     assert one == two
     assert one.now_ms == T0 + 1
     assert one.profiles["n1"].load == [("gpu", 0.25)]
@@ -199,3 +227,21 @@ async def test_a_whole_cell_is_read_at_one_instant(world: World) -> None:
     assert one.limbo == {f"n1:{A}:1": T0}
     assert [(event.kind, at) for event, at in one.outbox] == [("ended", T0), ("fenced", T0)]
     assert one.counts == {"epoch": 1, "group": 1, "accepted": 1, "CANCELLED": 1}
+
+
+async def test_a_whole_cell_is_read_with_who_waits_and_what_is_wanted_of_those_who_are_gone(world: World) -> None:
+    await wait(world, {A: 60_000, B: 50_000}, "yue:en")
+    await join(world)
+    await drain(world.engine, CELL, "n1")
+    await leave(world.engine, CELL, "n1")
+    await join(world, "n2")
+    cell = await read_cell(world.engine, CELL)
+    assert isinstance(cell, Cell)
+    need = "yue:en>zh:en"
+    assert cell.queue == [queued(B, T0 + 50_000, need), queued(A, T0 + 60_000, need)]
+    assert cell.ends == {"en:": 1, ":zh": 1}
+    assert cell.intents == {"n1": "draining"}
+
+
+async def test_a_cell_that_cannot_be_right_never_reaches_the_engine(world: World) -> None:
+    assert code_of(await read_cell(world.engine, "C")) == "INVALID_MESSAGE"

@@ -105,6 +105,7 @@ LIMITS: Final = (
     Limits(),
     Limits(max_retry=0),
     Limits(ack_ms=50, run_ms=300, timeout_ms=600),
+    Limits(ack_ms=400, run_ms=150, timeout_ms=1_000),
     Limits(ack_ms=500, run_ms=2_000, timeout_ms=86_000_000, max_retry=10),
 )
 
@@ -123,8 +124,8 @@ _SAID: Final[tuple[tuple[str, dict[str, object]], ...]] = (
     ("ack", {}),
     ("started", {}),
     ("stopped", {}),
-    ("deliver", {"sent": True}),
-    ("deliver", {"sent": False}),
+    ("deliver", {}),
+    ("undeliver", {}),
     ("done", {}),
     ("done", {"result": "hallo", "result_ttl_ms": 700}),
     ("fail", {"reason": "broken"}),

@@ -31,6 +31,7 @@ FLOWS: Final = (
     "ack",
     "cancel",
     "deliver",
+    "undeliver",
     "disconnect",
     "dispatch",
     "done",
@@ -215,7 +216,7 @@ def _wrong(before: State, move: Move, answer: list[Any], cell: Cell, fleet: Flee
     yield from _work_is_bounded(before, cell, fleet)
     yield from _jobs_end_once(before, cell)
     for node_id, node in cell.nodes.items():
-        if node.standing != stands(node):
+        if node.standing != stands(node) and cell.due[f"n:{node_id}"] > NOW_MS:
             yield f"S19 {node_id} stands as {Standing(node.standing).name}, it is {stands(node).name}"
     if move.flow == "dispatch":
         yield from _refusals_are_true(before, move, answer, cell)
@@ -283,6 +284,7 @@ def _essence(cell: Cell, fleet: Fleet) -> tuple[Any, ...]:
             node.cut_off,
             node.ceiling,
             node.lost_at_ms > 0,
+            node.away_until_ms > 0,
             max(0, node.away_until_ms - NOW_MS),
             max(0, node.rest_until_ms - NOW_MS),
             NOW_MS - node.seen_at_ms,
@@ -331,4 +333,4 @@ def _essence(cell: Cell, fleet: Fleet) -> tuple[Any, ...]:
         for box in fleet.boxes
     )
     mail = fleet.mail and (fleet.mail[0], fleet.mail[1], fleet.mail[2] in {"", fleet.box(fleet.mail[0]).epoch})
-    return nodes, jobs, leases, boxes, mail
+    return nodes, jobs, leases, boxes, mail, tuple(sorted(cell.intents.items()))

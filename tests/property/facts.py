@@ -102,16 +102,24 @@ class NodeFacts:
     held: int = 0
     #: Time passes, but the index knows only what was so when somebody last looked.
     judged_at: int = 0
+    heard_when_judged: int = 0
     looked_at: int = 0
+    heard_when_looked: int = 0
     #: It had so much work when it was lost that this takes another look.
     unfinished_at: int | None = None
+    #: It had room for more who wait than could be served at a time.
+    serves_on_at: int = 0
 
     def standing(self, at: int, used: int, rules: Rules) -> Standing:
-        """Why it can or cannot be chosen: the first reason that holds."""
+        """Why it can or cannot be chosen: it is dead, in a grace, maybe dead; else the first reason that holds."""
+        heard_at = self.seen_at if at > self.judged_at else self.heard_when_judged
+        if self.lost_at or (at >= heard_at + rules.stale_ms and not self.away_until):
+            return Standing.stale
+        if self.away_until:
+            return Standing.not_ready
         reasons = {
             Standing.draining: self.intent != "active",
-            Standing.not_ready: self.reported != "ready" or self.cut_off or bool(self.away_until),
-            Standing.stale: bool(self.lost_at) or at >= self.seen_at + rules.stale_ms,
+            Standing.not_ready: self.reported != "ready" or self.cut_off,
             Standing.resting: at < self.rest_until,
             Standing.full: used >= self.max,
         }
@@ -125,8 +133,9 @@ class NodeFacts:
             return self.lost_at + rules.node_record_ttl_ms
         if self.away_until:
             return self.away_until
-        moments = [self.seen_at + rules.offline_ms]
-        moments += [at for at in (self.seen_at + rules.stale_ms, self.rest_until) if at > self.looked_at]
+        seen_at = self.heard_when_looked
+        moments = [seen_at + rules.offline_ms]
+        moments += [at for at in (seen_at + rules.stale_ms, self.rest_until) if at > self.looked_at]
         return min(moments)
 
     def profile(self) -> Profile:
@@ -173,8 +182,11 @@ class JobFacts:
     dispatched_at: int = 0
     accepted_at: int = 0
     started_at: int = 0
-    #: When it last looked for a node, in vain.
+    #: Whether somebody has begun to watch the time for the result; until then the time for the ack is watched.
+    watched: bool = False
     looked_at: int = 0
+    #: Whether it stands in the queue.
+    waits: bool = False
     history: list[PastAttempt] = field(default_factory=list)
     end: State | None = None
     ended_at: int = 0
@@ -207,15 +219,25 @@ class JobFacts:
         return "DISPATCHED" if self.dispatched_at else "RESERVED"
 
     @property
+    def need(self) -> str:
+        """What it stands in the queue for."""
+        return ">".join(filter(None, (self.ticket.pair, self.ticket.fallback)))
+
+    @property
+    def place(self) -> str:
+        """Where it stands there."""
+        return f"{self.need}:{self.deadline_at:015}:{self.ticket.job}"
+
+    @property
     def accepted(self) -> bool:
         return bool(self.accepted_at)
 
     def number_of(self, counter: str) -> int:
-        return sum(CAUSE[past.end].counts == counter for past in self.history)
+        return sum(CAUSE[past.cause].counts == counter for past in self.history)
 
     def tries(self, rules: Rules) -> int:
         """What counts against `max_retry`. A refusal by an overloaded node counts only after many of them."""
-        paid = sum(CAUSE[past.end].costs_try for past in self.history)
+        paid = sum(CAUSE[past.cause].costs_try for past in self.history)
         return paid + max(0, self.number_of("overloaded") - rules.max_overloaded)
 
     def due(self, rules: Rules) -> int:
@@ -225,10 +247,10 @@ class JobFacts:
         if self.end is not None:
             return FORGET_FROM + (self.ended_at + rules.job_record_ttl_ms if self.erased else self.text_until)
         if not self.live:
-            return min(self.looked_at + rules.retry_poll_ms, self.deadline_at)
-        if self.accepted:
+            return self.deadline_at
+        if self.watched:
             return min(self.accepted_at + self.ticket.run_ms, self.deadline_at)
-        return min(self.reserved_at + self.ticket.ack_ms, self.deadline_at)
+        return min(self.reserved_at + self.ticket.ack_ms, self.looked_at + self.ticket.run_ms, self.deadline_at)
 
     def record(self, rules: Rules) -> JobRecord:
         return JobRecord(

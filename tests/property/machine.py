@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tests.property.outcomes import Outcomes
 
 #: The order in which the calls of one tick reach the engine; what is not here comes before.
-_ORDER: Final = ("deliver", "ack", "started", "stopped", "done", "fail", "dispatch")
+_ORDER: Final = ("deliver", "undeliver", "ack", "started", "stopped", "done", "fail", "dispatch")
 
 
 class Arena(World):
@@ -148,6 +148,7 @@ class CellMachine(RuleBasedStateMachine):
             for number, op in enumerate(ops):
                 if op.flow == flow:
                     expected[number] = getattr(self.model, flow)(**op.named)
+                    self.model.serve()
         return [expected[number] for number in range(len(ops))]
 
     def _check(self, ops: Sequence[Op], answers: Sequence[Any], after: Cell) -> None:

@@ -18,6 +18,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lingua_scheduler.core.records import Standing
 from lingua_scheduler.flows.disconnect import Away, Replaced
 from lingua_scheduler.flows.heartbeat import Beaten
 from lingua_scheduler.flows.intents import Marked
@@ -66,17 +67,21 @@ class Model(JobFlows):
             return no("NODE_ID_CONFLICT")
         if not node and len(self.nodes) >= self.rules.cell_capacity:
             return no("CELL_FULL")
-        if self.needs_too_many_groups(word.capability):
+        if self.needs_too_many_groups(node, word.capability):
             return no("CELL_FULL")
 
         how = self._who(node, credential, epoch, process_id)
-        node = node or self.nodes.setdefault(node_id, NodeFacts(word))
-        if how not in {"RESYNC", "CONTINUED"}:
+        goes_on = how in {"RESYNC", "CONTINUED"}
+        if node is None:
+            node = self.nodes[node_id] = NodeFacts(word)
+            node.intent, _ = self.intents.pop(node_id, ("active", 0))
+        if not goes_on:
             self.counts["epoch"] += 1
             node.epoch = f"{self.counts['epoch']}-{nonce}"
         node.word, node.load, node.update = word, [], ""
         node.max, node.acks, node.tells, node.about = max_concurrent_jobs, acks, tells, about
-        node.credential, node.process, node.connection = credential, process_id, connection
+        node.credential, node.connection = credential, connection
+        node.process = process_id or (node.process if goes_on else "")
         node.registered_at = node.seen_at = self.now
         node.lost_at = node.away_until = 0
         node.cut_off = False
@@ -85,6 +90,8 @@ class Model(JobFlows):
 
         # Nobody gets a slot here before the node's own claims are in the ledger.
         node.reported = "registering"
+        if how in {"NEW_PROCESS", "RENEWED"}:
+            self.looked.add(node_id)
         if how == "NEW_PROCESS":
             self.take_away(node_id, "died_early", "died")
         elif how == "RENEWED":
@@ -161,7 +168,11 @@ class Model(JobFlows):
         digest = _digest(said)
         if digest not in {"", node.update}:
             word = _word(node.word, said)
-            if self.needs_too_many_groups(word.capability):
+            if self.needs_too_many_groups(node, word.capability):
+                node.seen_at = self.now
+                self.come_back(node_id)
+                self.judge(node_id)
+                self.watch(node_id)
                 return no("CELL_FULL")
             node.word, node.update = word, digest
             self.regroup()
@@ -172,14 +183,16 @@ class Model(JobFlows):
         cancel: Attempts = []
         confirms_before = self.now - self.rules.confirm_after_ms
         if running is not None:
-            cancel, _, _ = self._compare(node_id, running, confirms_before)
+            cancel, _, strangers = self._compare(node_id, running, confirms_before)
+            for lease in strangers:
+                if self._worth(lease[1], lease[2], node_id, "")[0] in {"UNKNOWN_JOB", "NODE_MISMATCH"}:
+                    self.fence(lease)
         elif running_jobs is not None:
             fenced = self.leases_of(node_id, fenced=True)
             old = [lease for lease in fenced if (self.leases[lease].fenced_at or 0) <= confirms_before]
             for lease in old[: max(0, len(old) - running_jobs)]:
                 self.unfence(lease)
-        if not self.leases_of(node_id, fenced=True):
-            node.lost_at = 0
+        self.come_back(node_id)
         node.held = self.used(node_id)
         self.judge(node_id)
         self.watch(node_id)
@@ -198,6 +211,11 @@ class Model(JobFlows):
         return answer
 
     def _mark(self, cell: str, node_id: str, intent: str) -> Marked | Refusal:  # noqa: ARG002
+        if node_id in self.intents:
+            del self.intents[node_id]
+            if intent != "active":
+                self.intents[node_id] = (intent, self.now + self.rules.intent_ttl_ms)
+            return Marked(intent, Standing.stale, 0)
         if node_id not in self.nodes:
             return no("UNKNOWN_NODE")
         self.nodes[node_id].intent = intent

@@ -32,6 +32,10 @@ class CellFacts:
         self.leases: dict[LeaseId, Lease] = {}
         #: Groups are numbered as they appear, and gone with their last node.
         self.groups: dict[Capability, int] = {}
+        #: What operators want of nodes that are gone, and until when that is remembered.
+        self.intents: dict[str, tuple[str, int]] = {}
+        #: When those who wait with a fallback look for a node again.
+        self.looks: dict[str, int] = {}
         self.outbox: dict[Event, int] = {}
         self.counts: Counter[str] = Counter()
 
@@ -68,7 +72,14 @@ class CellFacts:
         for lease, facts in self.leases.items():
             if facts.until is not None:
                 due[f"l:{name_of(lease)}"] = facts.until
+        due |= {f"w:{need}": at for need, at in self.looks.items()}
+        due |= {f"r:{node_id}": node.serves_on_at for node_id, node in self.nodes.items() if node.serves_on_at}
+        due |= {f"i:{node_id}": FORGET_FROM + until for node_id, (_, until) in self.intents.items()}
         return due
+
+    def queue(self) -> list[JobFacts]:
+        """Who waits for a node, in the order of the queue."""
+        return sorted((job for job in self.jobs.values() if job.waits), key=lambda job: job.place)
 
     def overdue(self) -> list[str]:
         """What should have been looked at by now, in the order in which it will be."""
@@ -99,14 +110,18 @@ class CellFacts:
         for capability in self.groups.keys() - present:
             del self.groups[capability]
 
-    def needs_too_many_groups(self, capability: Capability) -> bool:
-        return bool(capability[0]) and capability not in self.groups and len(self.groups) >= self.rules.max_groups
+    def needs_too_many_groups(self, node: NodeFacts | None, capability: Capability) -> bool:
+        """Whether the cell has no room for it, even after the node has left its old group."""
+        others = {other.word.capability for other in self.nodes.values() if other is not node and other.word.pairs}
+        return bool(capability[0]) and capability not in self.groups and len(others) >= self.rules.max_groups
 
     def judge(self, node_id: str) -> None:
         self.nodes[node_id].judged_at = self.now
+        self.nodes[node_id].heard_when_judged = self.nodes[node_id].seen_at
 
     def watch(self, node_id: str) -> None:
         self.nodes[node_id].looked_at = self.now
+        self.nodes[node_id].heard_when_looked = self.nodes[node_id].seen_at
         self.nodes[node_id].unfinished_at = None
 
     def post(self, kind: str, job_id: str, attempt: int, node_id: str, epoch: str, detail: str) -> None:
@@ -142,14 +157,16 @@ class CellFacts:
                 tells=int(node.tells),
                 ceiling=max(node.max, node.held),
             )
-        members = Counter(record.group for record in records.values())
         room = Counter(record.group for record in records.values() if record.standing == Standing.available)
         pairs: dict[str, list[int]] = {}
         groups: dict[int, GroupRecord] = {}
+        ends: Counter[str] = Counter()
         for capability, group in sorted(self.groups.items(), key=lambda entry: entry[1]):
             served = capability[0]
             assert isinstance(served, tuple)
-            groups[group] = GroupRecord(signature_of(capability), members[group], list(served))
+            groups[group] = GroupRecord(signature_of(capability), list(served))
+            ends.update({f"{pair.partition(':')[0]}:" for pair in served})
+            ends.update({f":{pair.partition(':')[2]}" for pair in served})
             for pair in served:
                 pairs.setdefault(pair, []).append(group)
         texts = {
@@ -167,6 +184,8 @@ class CellFacts:
             groups=groups,
             signatures={record.signature: group for group, record in groups.items()},
             pairs=pairs,
+            ends=dict(ends),
+            intents={node_id: intent for node_id, (intent, _) in self.intents.items()},
             jobs={job_id: job.record(self.rules) for job_id, job in self.jobs.items()},
             tickets={job_id: job.ticket for job_id, job in self.jobs.items()},
             bodies=texts,
@@ -174,6 +193,7 @@ class CellFacts:
             limbo={
                 name_of(lease): facts.fenced_at for lease, facts in self.leases.items() if facts.fenced_at is not None
             },
+            queue=[job.place for job in self.queue()],
             due=self.due(),
             outbox=self.letters(),
             counts={name: number for name, number in self.counts.items() if number},

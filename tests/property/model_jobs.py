@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.pair import Pair
-from lingua_scheduler.core.records import PastAttempt, Standing, Ticket
+from lingua_scheduler.core.records import HEARD_STEP_MS, PastAttempt, Standing, Ticket
 from lingua_scheduler.core.refusal import Breakdown, Refusal, refuse
-from lingua_scheduler.flows.attempts import Moved
-from lingua_scheduler.flows.deliver import Delivered
+from lingua_scheduler.flows.attempts import Delivered, Moved
 from lingua_scheduler.flows.dispatch import Incapable, Placed
 from lingua_scheduler.flows.fail import Failed
 from lingua_scheduler.flows.relay import Taken
@@ -113,21 +112,36 @@ class JobFlows(Sweep):
         held = [past for past in job.history if (past.attempt, past.node) == (attempt, node_id)]
         return ("STALE_ATTEMPT", held[0]) if held else ("NODE_MISMATCH", None)
 
-    def deliver(
-        self, job_id: str, attempt_id: int, node_id: str, epoch: str = "", *, sent: bool = True
-    ) -> Delivered | Refusal:
+    def hear(self, node_id: str, epoch: str) -> None:
+        """Whatever a node says is a sign of life."""
+        node = self.nodes.get(node_id)
+        if node and epoch in {"", node.epoch} and self.now >= node.seen_at + HEARD_STEP_MS:
+            node.seen_at = self.now
+            if self.standing(node_id) == Standing.stale and not node.lost_at:
+                node.unfinished_at = self.now
+
+    def deliver(self, job_id: str, attempt_id: int, node_id: str, epoch: str = "") -> Delivered | Refusal:
         worth, _ = self._worth(job_id, attempt_id, node_id, epoch)
         if worth not in {"CURRENT", "FINISHED"}:
             return no(worth)
         job = self.jobs[job_id]
-        if job.state == "RESERVED" and not sent:
-            self.move_on(job, "undelivered", "undelivered")
-        elif job.state == "RESERVED":
+        if job.state == "RESERVED":
             job.dispatched_at = self.now
             job.accepted_at = 0 if job.acks else self.now
         return Delivered(job.state, job.attempt, job.node, job.epoch, int(job.acks))
 
+    def undeliver(self, job_id: str, attempt_id: int, node_id: str, epoch: str = "") -> Delivered | Refusal:
+        worth, past = self._worth(job_id, attempt_id, node_id, epoch)
+        undone = past is not None and past.cause == "undelivered"
+        if worth not in {"CURRENT", "FINISHED"} and not undone:
+            return no(worth)
+        job = self.jobs[job_id]
+        if job.state == "RESERVED" and not undone:
+            self.move_on(job, "undelivered", "undelivered")
+        return Delivered(job.state, job.attempt, job.node, job.epoch, int(job.acks))
+
     def ack(self, job_id: str, attempt_id: int, node_id: str, epoch: str = "") -> Moved | Refusal:
+        self.hear(node_id, epoch)
         worth, _ = self._worth(job_id, attempt_id, node_id, epoch)
         if worth not in {"CURRENT", "FINISHED"}:
             return no(worth)
@@ -146,14 +160,15 @@ class JobFlows(Sweep):
         return Moved(job.state)
 
     def stopped(self, job_id: str, attempt_id: int, node_id: str, epoch: str = "") -> Stopped | Refusal:
+        self.hear(node_id, epoch)
         worth, past = self._worth(job_id, attempt_id, node_id, epoch)
         if worth == "CURRENT":
             told = self.move_on(self.jobs[job_id], "stopped", "stopped")
             return Stopped(told, self._next(job_id, attempt_id) if told == "RETRYING" else attempt_id)
         if worth == "FINISHED":
             return no("STALE_ATTEMPT")
-        if past and past.end == "stopped":
-            return Stopped(past.next_state, attempt_id + (past.next_state == "RETRYING"))
+        if past and past.cause == "stopped":
+            return Stopped(past.next_state, past.next_attempt)
         self.confirm(node_id, job_id, attempt_id)
         return no(worth)
 
@@ -167,6 +182,7 @@ class JobFlows(Sweep):
         result: str = "",
         result_ttl_ms: int = 120_000,
     ) -> Moved | Refusal:
+        self.hear(node_id, epoch)
         worth, _ = self._worth(job_id, attempt_id, node_id, epoch)
         if worth == "FINISHED":
             return Moved("FINISHED")
@@ -190,6 +206,7 @@ class JobFlows(Sweep):
         overloaded: bool = False,
         retry_after_ms: int = 0,
     ) -> Failed | Refusal:
+        self.hear(node_id, epoch)
         worth, past = self._worth(job_id, attempt_id, node_id, epoch)
         if worth == "CURRENT":
             if overloaded:
@@ -201,8 +218,8 @@ class JobFlows(Sweep):
             return Failed(told, attempt_id + (told == "RETRYING"), False)
         if worth == "FINISHED":
             return no("STALE_ATTEMPT")
-        if past and past.end in {"failed", "overloaded"}:
-            return Failed(past.next_state, attempt_id + (past.next_state == "RETRYING"), False)
+        if past and past.cause in {"failed", "overloaded"}:
+            return Failed(past.next_state, past.next_attempt, False)
         self.confirm(node_id, job_id, attempt_id)
         return no(worth)
 
@@ -241,7 +258,15 @@ class JobFlows(Sweep):
     def relay(self, cell: str, handed_over: Sequence[Event] = (), limit: int = 100) -> Taken:  # noqa: ARG002
         for event in handed_over:
             self.outbox.pop(event, None)
-        taken = [event for event, at in self.letters() if at <= self.now][:limit]
-        for event in taken:
+        ready = [event for event, at in self.letters() if at <= self.now][:limit]
+        taken = [event for event in ready if event.kind != "reserved" or self._is_offered(event)]
+        for event in ready:
             self.outbox[event] = self.now + self.rules.relay_lease_ms
+            if event not in taken:
+                del self.outbox[event]
         return Taken(taken)
+
+    def _is_offered(self, event: Event) -> bool:
+        """Whether the job still waits to be carried to the node, under this number."""
+        job = self.jobs.get(event.job)
+        return job is not None and (job.state, job.attempt) == ("RESERVED", event.attempt)

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from lingua_scheduler.core.records import PastAttempt, Standing
 from tests.property.facts import CAUSE, Lease
 from tests.property.model_cell import CellFacts, LeaseId
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.job_state import State
+    from lingua_scheduler.core.records import Rules
     from tests.property.facts import JobFacts
 
 #: How many attempts of a lost node one look moves on.
 MOVED_PER_LOOK: Final = 64
+#: How many who wait are served at a time.
+SERVED_PER_VISIT: Final = 64
 
 
 class JobLife(CellFacts):
     """The table of DESIGN section 3: what ends an attempt, what that costs, and what comes next."""
+
+    def __init__(self, cell: str, rules: Rules, now: int) -> None:
+        super().__init__(cell, rules, now)
+        #: Who had room when those who wait were last served, and at which node somebody looked since.
+        self.had_room: set[tuple[str, int]] = set()
+        self.looked: set[str] = set()
 
     # Choosing.
 
@@ -67,8 +78,9 @@ class JobLife(CellFacts):
             job.attempt += 1
         self.leases[node_id, job.ticket.job, job.attempt] = Lease()
         job.node, job.epoch, job.acks = node_id, node.epoch, node.acks
-        job.reserved_at = self.now
+        job.reserved_at = job.looked_at = self.now
         job.dispatched_at = job.accepted_at = job.started_at = 0
+        job.watched = False
 
     # Ending an attempt.
 
@@ -80,11 +92,18 @@ class JobLife(CellFacts):
         """The node is done with a fenced attempt. A lost one that was heard of since, and is done with all, is back."""
         node_id = lease[0]
         del self.leases[lease]
-        node = self.nodes[node_id]
-        if node.lost_at and node.seen_at > node.lost_at and not self.leases_of(node_id, fenced=True):
-            node.lost_at = 0
+        if self.come_back(node_id):
             self.watch(node_id)
         self.judge(node_id)
+
+    def come_back(self, node_id: str) -> bool:
+        """Lost in silence, heard of since, and done with all that was fenced: it is back."""
+        node = self.nodes[node_id]
+        heard = node.lost_at and node.seen_at >= node.lost_at and not node.away_until
+        if heard and not self.leases_of(node_id, fenced=True):
+            node.lost_at = 0
+            return True
+        return False
 
     def confirm(self, node_id: str, job_id: str, attempt: int) -> None:
         """A word that shows that a node is done with an attempt, should it be a fenced one."""
@@ -99,14 +118,18 @@ class JobLife(CellFacts):
             self.post("fenced", job.ticket.job, job.attempt, job.node, job.epoch, cause)
         else:
             del self.leases[lease]
-        job.history.append(PastAttempt(job.attempt, job.node, cause, self.now, told))
+        following = job.attempt + (told == "RETRYING")
+        job.history.append(PastAttempt(job.attempt, job.node, cause, self.now, told, following))
 
     def move_on(self, job: JobFacts, cause: str, reason: str) -> State:
         """The attempt failed. The job goes to another node, or ends; says which."""
         told, why = self._verdict(job, cause, reason)
         self.close(job, cause, told)
         if told == "RETRYING":
-            self.place(job)
+            number = len(job.history)
+            self.place_again(job)
+            if job.live:
+                job.history[number - 1] = msgspec.structs.replace(job.history[number - 1], next_attempt=job.attempt)
         else:
             job.reason = why
             self.finish(job, told, why, self.rules.result_ttl_ms)
@@ -115,7 +138,7 @@ class JobLife(CellFacts):
     def _verdict(self, job: JobFacts, cause: str, reason: str) -> tuple[State, str]:
         if self.now >= job.deadline_at:
             return "EXPIRED", "deadline"
-        job.history.append(PastAttempt(job.attempt, job.node, cause, self.now, "RETRYING"))
+        job.history.append(PastAttempt(job.attempt, job.node, cause, self.now, "RETRYING", 0))
         lost, undelivered, tries = job.number_of("lost"), job.number_of("undelivered"), job.tries(self.rules)
         job.history.pop()
         if lost >= self.rules.max_lost:
@@ -124,14 +147,56 @@ class JobLife(CellFacts):
             return "FAILED", reason
         return "RETRYING", reason
 
-    def place(self, job: JobFacts) -> None:
+    def place(self, job: JobFacts) -> bool:
         """Give a job without a node its next one, if there is one."""
         node_id = self.choose(job, self.pool(job.ticket.pair, job.ticket.fallback))
         if node_id is None:
-            job.looked_at = self.now
-        else:
-            self.reserve(job, node_id)
-            self.post("reserved", job.ticket.job, job.attempt, node_id, job.epoch, "")
+            return False
+        self.assign(job, node_id)
+        return True
+
+    def assign(self, job: JobFacts, node_id: str) -> None:
+        job.waits = False
+        self.reserve(job, node_id)
+        self.post("reserved", job.ticket.job, job.attempt, node_id, job.epoch, "")
+        self.forget_looks()
+
+    # Waiting.
+
+    def place_again(self, job: JobFacts) -> None:
+        """After those who already wait; where there is no node, with them."""
+        self.serve()
+        if self.place(job):
+            return
+        job.waits = True
+        if job.ticket.fallback:
+            self.looks.setdefault(job.need, self.now + self.rules.fallback_poll_ms)
+
+    def forget_looks(self) -> None:
+        """Nobody looks for those who do not wait."""
+        needs = {job.need for job in self.queue()}
+        self.looks = {need: at for need, at in self.looks.items() if need in needs}
+
+    def serve(self) -> None:
+        """Nodes that came to have room since the last time take those who wait for them, by deadline."""
+        free = {(node_id, self.group(node_id)) for node_id in self.free(list(self.groups.values()))}
+        woken = {node_id for node_id, _ in free - self.had_room} | set(self.looked)
+        self.looked.clear()
+        limit = SERVED_PER_VISIT
+        for node_id in sorted(woken):
+            while node_id in self.nodes and self.standing(node_id) == Standing.available:
+                waiting = [job for job in self.queue() if self.group(node_id) in self._pool_of(job)]
+                if not waiting:
+                    break
+                if limit == 0:
+                    self.nodes[node_id].serves_on_at = self.now
+                    break
+                limit -= 1
+                self.assign(min(waiting, key=lambda job: (job.deadline_at, job.ticket.job)), node_id)
+        self.had_room = {(node_id, self.group(node_id)) for node_id in self.free(list(self.groups.values()))}
+
+    def _pool_of(self, job: JobFacts) -> list[int]:
+        return self.pool(job.ticket.pair, job.ticket.fallback)
 
     # Ending a job.
 
@@ -144,8 +209,10 @@ class JobLife(CellFacts):
         """Cancelled, or out of time: what it holds is fenced."""
         if job.live:
             self.close(job, cause, end)
+        job.waits = False
         job.reason = reason
         self.finish(job, end, reason, self.rules.result_ttl_ms)
+        self.forget_looks()
 
     # Nodes that lose their work.
 
@@ -161,5 +228,7 @@ class JobLife(CellFacts):
     def forget(self, node_id: str) -> None:
         for lease in self.leases_of(node_id):
             del self.leases[lease]
-        del self.nodes[node_id]
+        intent = self.nodes.pop(node_id).intent
+        if intent != "active":
+            self.intents[node_id] = (intent, self.now + self.rules.intent_ttl_ms)
         self.regroup()

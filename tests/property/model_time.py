@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lingua_scheduler.core.records import FORGET_FROM
 from lingua_scheduler.flows.reap import Settled
-from tests.property.model_life import MOVED_PER_LOOK, JobLife
+from tests.property.model_life import MOVED_PER_LOOK, SERVED_PER_VISIT, JobLife
 
 if TYPE_CHECKING:
     from tests.property.facts import JobFacts
@@ -27,22 +27,31 @@ class Sweep(JobLife):
                 self._look_at_job(self.jobs[name])
             elif kind == "n":
                 self._look_at_node(name)
+            elif kind == "w":
+                self._look_for_nodes(name)
+            elif kind == "r":
+                self.nodes[name].serves_on_at = 0
+                self.looked.add(name)
             else:
                 node_id, job_id, attempt = name.split(":")
                 self._look_at_lease((node_id, job_id, int(attempt)))
+            self.serve()
             settled += 1
         return settled, bool(self.overdue())
 
     def reap(self, cell: str, limit: int) -> Settled:  # noqa: ARG002 - as the flow is called
         settled, more = self.settle(limit)
         forgotten = self._forgettable()[:limit]
-        for job in forgotten:
-            self._forget_job(job)
+        for member in forgotten:
+            if member[0] == "i":
+                del self.intents[member[2:]]
+            else:
+                self._forget_job(self.jobs[member[2:]])
         return Settled(settled + len(forgotten), more or bool(self._forgettable()))
 
-    def _forgettable(self) -> list[JobFacts]:
-        due = [(job.due(self.rules), name, job) for name, job in self.jobs.items() if job.end is not None]
-        return [job for at, _, job in sorted(due, key=lambda entry: entry[:2]) if at <= FORGET_FROM + self.now]
+    def _forgettable(self) -> list[str]:
+        due = sorted((at, member) for member, at in self.due().items() if at >= FORGET_FROM)
+        return [member for at, member in due if at <= FORGET_FROM + self.now]
 
     def _forget_job(self, job: JobFacts) -> None:
         kept_until = job.ended_at + self.rules.job_record_ttl_ms
@@ -55,11 +64,23 @@ class Sweep(JobLife):
     def _look_at_job(self, job: JobFacts) -> None:
         if self.now >= job.deadline_at:
             self.end_early(job, "EXPIRED", "expired", "deadline")
-        elif not job.live:
-            self.place(job)
+        elif job.accepted and self.now < job.accepted_at + job.ticket.run_ms:
+            job.watched = True
+        elif not job.accepted and self.now < job.reserved_at + job.ticket.ack_ms:
+            job.looked_at = self.now
         else:
             cause = "run_timeout" if job.accepted else "ack_timeout"
             self.move_on(job, cause, cause)
+
+    def _look_for_nodes(self, need: str) -> None:
+        """Those who wait with a fallback, in order, until there is no node for the next."""
+        waiting = [job for job in self.queue() if job.need == need]
+        for job in waiting[:SERVED_PER_VISIT]:
+            if not self.place(job):
+                self.looks[need] = self.now + self.rules.fallback_poll_ms
+                return
+        if len(waiting) > SERVED_PER_VISIT:
+            self.looks[need] = self.now
 
     def _look_at_lease(self, lease: LeaseId) -> None:
         """A node has not confirmed in time. One that could have told is not trusted; one that cannot tell is."""
@@ -82,7 +103,6 @@ class Sweep(JobLife):
                 return
             node.lost_at = now
             self.post("lost", "", 0, node_id, node.epoch, "")
-        node.away_until = 0
         self.judge(node_id)
         if self.take_away(node_id, "lost_early", "lost", MOVED_PER_LOOK):
             node.unfinished_at = now

@@ -30,6 +30,7 @@ from lingua_scheduler.flows import (
     resume,
     started,
     stopped,
+    undeliver,
 )
 from lingua_scheduler.store.face import Face
 
@@ -49,6 +50,7 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     disconnect,
     dispatch,
     deliver,
+    undeliver,
     ack,
     started,
     stopped,
@@ -144,7 +146,7 @@ class Outcomes:
         self.seen["state", job.state] += 1
         self.seen["reason", job.past.reason] += 1
         for past in job.past.attempts[len(old.past.attempts) if old else 0 :]:
-            self.seen["cause", past.end] += 1
+            self.seen["cause", past.cause] += 1
         if job.state == "RESERVED" and job.attempt > len(job.past.attempts) + 1:
             self.seen["attempt", "passed over"] += 1
         if old is None:

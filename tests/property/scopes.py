@@ -76,7 +76,7 @@ CASES: Final = {
         10_000,
     ),
     "nodes from the field, from a busy fleet": Case(
-        Scope(FIELD, kinds("time tick dispatch send late-send done cancel crash restart drop return beat"), BUSY),
+        Scope(FIELD, kinds("time tick dispatch send done cancel crash restart drop return beat"), BUSY),
         0,
         2_000,
         5_000,

@@ -33,7 +33,7 @@ RULES: Final = Rules(
     released_ttl_ms=10 * TICK_MS,
     reconnect_grace_ms=TICK_MS,
     handover_grace_ms=2 * TICK_MS,
-    retry_poll_ms=TICK_MS,
+    fallback_poll_ms=TICK_MS,
     confirm_after_ms=TICK_MS,
     rest_ms=TICK_MS,
     max_rest_ms=2 * TICK_MS,
@@ -112,12 +112,14 @@ def lease_of(node: str, attempt: Attempt) -> str:
 
 def stands(node: NodeRecord) -> Standing:
     """Whether a node can be chosen, from nothing but the facts in its record."""
+    if node.lost_at_ms or (NOW_MS - node.seen_at_ms >= RULES.stale_ms and not node.away_until_ms):
+        return Standing.stale
+    if node.away_until_ms:
+        return Standing.not_ready
     if node.intent != "active":
         return Standing.draining
-    if node.reported != "ready" or node.cut_off or node.away_until_ms:
+    if node.reported != "ready" or node.cut_off:
         return Standing.not_ready
-    if node.lost_at_ms or NOW_MS - node.seen_at_ms >= RULES.stale_ms:
-        return Standing.stale
     if node.rest_until_ms > NOW_MS:
         return Standing.resting
     return Standing.full if node.used >= node.max else Standing.available
@@ -192,12 +194,12 @@ def _offers(cell: Cell, fleet: Fleet, lease: str) -> Iterator[Move]:
     item = (job_id, int(number), node, cell.nodes[node].epoch)
     if box.up and box.connected and box.epoch == cell.nodes[node].epoch:
         there = gone.with_box(replace(box, work=box.work | {attempt}))
-        yield Move(f"{'late-send' if fenced else 'send'} {lease}", "deliver", (pack((*item, True)),), there)
+        yield Move(f"{'late-send' if fenced else 'send'} {lease}", "deliver", (pack(item),), there)
         if not fenced:
             yield Move(f"write {lease}", "", (), there)
-            yield Move(f"lose {lease}", "deliver", (pack((*item, True)),), gone)
+            yield Move(f"lose {lease}", "deliver", (pack(item),), gone)
     if not fenced:
-        yield Move(f"unsent {lease}", "deliver", (pack((*item, False)),), gone)
+        yield Move(f"unsent {lease}", "undeliver", (pack(item),), gone)
 
 
 def _messages(cell: Cell, fleet: Fleet, box: Box, attempt: Attempt) -> Iterator[Move]:

@@ -65,7 +65,9 @@ def _move(values: list[Any], times: Iterable[int], by_ms: int) -> None:
             values[place] -= by_ms
 
 
-def _moved_job(packed: bytes, by_ms: int) -> bytes:
+def _moved_job(field: bytes, packed: bytes, by_ms: int) -> bytes:
+    if b":" in field:
+        return packed
     job = msgspec.msgpack.decode(packed)
     _move(job, _JOB_TIMES, by_ms)
     if job[_PAST]:
@@ -75,17 +77,22 @@ def _moved_job(packed: bytes, by_ms: int) -> bytes:
     return msgspec.msgpack.encode(job)
 
 
-def _moved_record(packed: bytes, by_ms: int, times: Sequence[int]) -> bytes:
+def _moved_record(_: bytes, packed: bytes, by_ms: int, times: Sequence[int]) -> bytes:
     record = msgspec.msgpack.decode(packed)
     _move(record, times, by_ms)
     return msgspec.msgpack.encode(record)
 
 
-def _moved_number(number: bytes, by_ms: int) -> bytes:
+def _moved_place(place: bytes, by_ms: int) -> bytes:
+    need, deadline, job_id = place.rsplit(b":", 2)
+    return b"%b:%015d:%b" % (need, int(deadline) - by_ms, job_id)
+
+
+def _moved_number(_: bytes, number: bytes, by_ms: int) -> bytes:
     return b"%d" % (int(number) - by_ms)
 
 
-_MOVERS: Final[dict[str, Callable[[bytes, int], bytes]]] = {
+_MOVERS: Final[dict[str, Callable[[bytes, bytes, int], bytes]]] = {
     "jobs": _moved_job,
     "nodes": functools.partial(_moved_record, times=_NODE_TIMES),
     "profiles": functools.partial(_moved_record, times=_PROFILE_TIMES),
@@ -97,16 +104,23 @@ _MOVERS: Final[dict[str, Callable[[bytes, int], bytes]]] = {
 def moved_back(raw: Raw, by_ms: int) -> Raw:
     """The same cell, all its moments `by_ms` earlier. The outbox is left as it is: a step empties it."""
     out = list(raw)
+    queue = _NAMES.index("queue")
+    out[queue] = tuple(part if place % 2 else _moved_place(part, by_ms) for place, part in enumerate(raw[queue]))
     for number, name in enumerate(_NAMES):
         if name in _MOVERS:
             move = _MOVERS[name]
-            out[number] = tuple(move(value, by_ms) if place % 2 else value for place, value in enumerate(raw[number]))
+            pairs = zip(raw[number][::2], raw[number][1::2], strict=True)
+            out[number] = tuple(part for field, value in pairs for part in (field, move(field, value, by_ms)))
     return tuple(out)
 
 
 def cell_of(raw: Raw) -> Cell:
     """What the auditor judges."""
     content = {name: list(zip(flat[::2], flat[1::2], strict=True)) for name, flat in zip(_NAMES, raw, strict=True)}
+    jobs: dict[bytes, list[tuple[bytes, bytes]]] = {b"": [], b"ticket": [], b"payload": [], b"result": []}
+    for field, value in content["jobs"]:
+        job_id, _, part = field.partition(b":")
+        jobs[part].append((job_id, value))
     return Cell(
         now_ms=NOW_MS,
         nodes={key.decode(): _decode(value, NodeRecord) for key, value in content["nodes"]},
@@ -116,11 +130,18 @@ def cell_of(raw: Raw) -> Cell:
         groups={int(key): _decode(value, GroupRecord) for key, value in content["groups"]},
         signatures={key.decode(): int(value) for key, value in content["signatures"]},
         pairs={key.decode(): msgspec.msgpack.decode(value) for key, value in content["pairs"]},
-        jobs={key.decode(): _decode(value, JobRecord) for key, value in content["jobs"]},
-        tickets={key.decode(): _decode(value, Ticket) for key, value in content["tickets"]},
-        bodies={key.decode(): value.decode() for key, value in content["bodies"]},
+        ends={key.decode(): int(value) for key, value in content["ends"]},
+        intents={key.decode(): value.decode() for key, value in content["intents"]},
+        jobs={key.decode(): _decode(value, JobRecord) for key, value in jobs[b""]},
+        tickets={key.decode(): _decode(value, Ticket) for key, value in jobs[b"ticket"]},
+        bodies={
+            f"{key.decode()}:{part}": value.decode()
+            for part in ("payload", "result")
+            for key, value in jobs[part.encode()]
+        },
         leases=[key.decode() for key, _ in content["leases"]],
         limbo={key.decode(): int(value) for key, value in content["limbo"]},
+        queue=[key.decode() for key, _ in content["queue"]],
         due={key.decode(): int(value) for key, value in content["due"]},
         outbox=[(_decode(key, Event), int(value)) for key, value in content["outbox"]],
         counts={key.decode(): int(value) for key, value in content["counts"]},

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from tests.property.messages import Op
     from tests.property.model import Model
 
-#: A refused word of a node about an attempt may still show that it is done with it.
-_CONFIRMING: Final = {"stopped", "done", "fail"}
+#: A refused word of a node is still a sign of life, and may show that it is done with an attempt: then a slot is free,
+#: and those who wait take it.
+_HEARD: Final = {"ack", "started", "stopped", "done", "fail", "heartbeat"}
 #: A dispatch settles what is overdue before it refuses.
 _SETTLING: Final = {"dispatch"}
 
@@ -69,7 +70,7 @@ def _attempts_only_grow(before: Cell, after: Cell, model: Model) -> None:
 
 
 def _nothing_grows_above_max(before: Cell, after: Cell, ops: Sequence[Op]) -> None:
-    claimed = {op.named["node_id"] for op in ops if op.flow == "register" and op.named["running"]}
+    claimed = {op.named["node_id"] for op in ops if op.named.get("running")}
     for node_id, node in after.nodes.items():
         held = before.nodes[node_id].used if node_id in before.nodes else 0
         if node.used > max(node.max, held):
@@ -98,9 +99,12 @@ def _refusals_change_nothing(before: Cell, after: Cell, ops: Sequence[Op], answe
     if len(refused) < len(ops) or not _SETTLING.isdisjoint(refused):
         return
     same = msgspec.structs.replace(after, now_ms=before.now_ms)
-    if not _CONFIRMING.isdisjoint(refused):
-        for name in ("jobs", "tickets", "bodies", "outbox", "counts", "groups", "pairs"):
+    if not _HEARD.isdisjoint(refused):
+        for name in ("tickets", "bodies", "counts", "groups", "pairs"):
             assert getattr(same, name) == getattr(before, name), f"S7: a refused {refused} changed {name}"
+        for job_id, old, job in _lives(before, after):
+            served = old.state == "RETRYING" and job.state == "RESERVED"
+            assert served or job == old, f"S7: a refused {refused} changed {job_id}: {old} → {job}"
     else:
         assert same == before, f"S7: a refused {refused} changed something"
 

@@ -1,7 +1,8 @@
 """Bad input, at every door: a refusal that names the field, and no key is touched.
 
 Each flow and view is called with everything right but one argument, which is junk: of the wrong type, out of bounds,
-braces and colons, 10 kB, half a character, not a number. Junk that happens to be right is not drawn.
+braces and colons, 10 kB, half a character, not a number. Junk that happens to be right is not drawn. Then with a
+node, a job or a cell that nobody knows.
 """
 
 from __future__ import annotations
@@ -119,21 +120,39 @@ _LANGUAGE: Final = Kind(
     (*_THINGS, HALF, "klingon", "xx-YY", "*", "zh:en", "z" * 10_000, "zh" + HALF), st.text("{}:*/ \n", min_size=1)
 )
 _LANGUAGES: Final = Kind(
-    (*_without(None, [], {}), {"zh": 1}, ["zh"] * 65, ["zh", None], ["zh", HALF], ["tlhx"], [["zh"]], "zh"),
+    (
+        *_without(None, []),
+        {"zh": 1},
+        ["zh"] * 65,
+        ["zh", None],
+        ["zh", HALF],
+        ["tlhx"],
+        ["{zh}"],
+        ["zh:en"],
+        ["z" * 10_000],
+        [["zh"]],
+        "zh",
+    ),
     st.lists(st.none() | st.integers() | st.binary(), min_size=1),
 )
 _PAIRS: Final = Kind(
     (
-        *_without(None, [], {}),
+        *_without(None, []),
         [["zh"]],
         ["zh"],
         [["zh", "en", "fr"]],
         [["zh", 1]],
         [["zh", "tlhx"]],
+        [["zh", HALF]],
+        [["{zh}", "en"]],
+        [["zh", "z" * 10_000]],
+        "zh:en",
         [["zh", "en"]] * 1025,
     )
 )
-_SERVICES: Final = Kind((*_without(None, {}), {"asr": 1}, {"asr": None}, {"coffee": True}, {1: True}, [("asr", True)]))
+_SERVICES: Final = Kind(
+    (*_without(None, {}), {"asr": 1}, {"asr": None}, {"coffee": True}, {"x" * 10_000: True}, {1: True}, [("asr", True)])
+)
 _MANY: Final = {str(number): "" for number in range(33)}
 _LABELS: Final = Kind(
     (*_without(None, {}), {"a": 1}, {1: "a"}, {"a": HALF}, {HALF: "a"}, {"a": "x" * 129}, {"x" * 65: ""}, _MANY)
@@ -143,8 +162,7 @@ _LOAD: Final = Kind(
 )
 _RUNNING: Final = Kind(
     (
-        *_without(None, [], {}),
-        {"x": 1},
+        *_without(None, []),
         [JOB],
         [(JOB,)],
         [(JOB, 0)],
@@ -155,12 +173,15 @@ _RUNNING: Final = Kind(
         [(JOB, 1)] * 4097,
         [(JOB, 1, 1)],
         [("c0.{x}", 1)],
+        [("c0." + "x" * 10_000, 1)],
+        [(JOB, -1)],
     )
 )
 _EVENTS: Final = Kind(
     (*_without([]), [None], [("ended",)], [msgspec.structs.asdict(Event("ended", JOB, 1, "n1", "", "", 1))])
 )
 _HEALTH: Final = Kind((*_THINGS, "READY", "ready "))
+_LIMITS: Final = Kind((*_THINGS, msgspec.structs.asdict(Limits()), msgspec.structs.astuple(Limits()), Limits))
 _CURSOR: Final = Kind((*_THINGS, "-1", " 1", "٣", "1" * 21, "9" * 20, "0x1"))
 
 #: What each argument takes, by its name; the few that differ from door to door are named with it.
@@ -200,6 +221,7 @@ KINDS: Final[dict[str, Kind]] = {
     "heartbeat.health": _HEALTH.but(None),
     "acks": _BOOL,
     "tells": _BOOL,
+    "lenient": _BOOL,
     "sent": _BOOL,
     "handover": _BOOL,
     "overloaded": _BOOL,
@@ -207,6 +229,7 @@ KINDS: Final[dict[str, Kind]] = {
     "result_ttl_ms": _whole(1, 86_400_000),
     "utterance_index": _whole(0, 2**53),
     "seed": _whole(0, 2**32 - 1).but(None),
+    "limits": _LIMITS,
     "limits.ack_ms": _whole(1, 86_400_000),
     "limits.run_ms": _whole(1, 86_400_000),
     "limits.timeout_ms": _whole(1, 86_400_000),
@@ -216,6 +239,7 @@ KINDS: Final[dict[str, Kind]] = {
     "handed_over": _EVENTS,
     "cursor": _CURSOR,
     "count": _whole(1, 10_000),
+    "overdue_ms": _whole(0, 10**15),
 }
 
 #: A call that is right, but for the argument that is not.
@@ -231,18 +255,16 @@ RIGHT: Final[dict[str, Any]] = {
     "reason": "",
     "semantic_langs": ["zh"],
 }
-#: What no caller outside the scheduler gives: how late a sweep may be, whether a node is one from the field.
-_OURS: Final = {"engine", "overdue_ms", "lenient"}
 #: Fields inside a field.
 _INNER: Final = {"running": ("attempt_id", "job_id")}
 
 
 def _arguments(door: str) -> Iterator[str]:
     for name in inspect.signature(DOORS[door]).parameters:
+        if name != "engine":
+            yield name
         if name == "limits":
             yield from (f"limits.{field}" for field in Limits.__struct_fields__)
-        elif name not in _OURS:
-            yield name
 
 
 CASES: Final = [(door, name) for door in DOORS for name in _arguments(door)]
@@ -262,28 +284,32 @@ class House:
     def __init__(self, runner: asyncio.Runner, arena: Arena) -> None:
         self.runner = runner
         self.arena = arena
-        self.before: Cell = runner.run(self._furnish())
+        runner.run(self._furnish())
+        self.before: Cell = runner.run(arena.cell())
+        self.keys = runner.run(arena.keys())
 
-    async def _furnish(self) -> Cell:
+    async def _furnish(self) -> None:
         engine = self.arena.engine
         for node_id in ("n1", "n2"):
             await FLOWS["register"](engine, CELL, node_id, semantic_langs=["zh", "en"], connection="s1")
         await FLOWS["dispatch"](engine, JOB, "s1", "zh", "en", body="hello")
         await FLOWS["dispatch"](engine, f"{CELL}.j2", "s1", "zh", "en")
         await FLOWS["cancel"](engine, f"{CELL}.j2")
-        return await self.arena.cell()
 
-    def ask(self, door: str, named: dict[str, Any]) -> Refusal:
-        """What a call is answered; whatever that is, no key may have changed."""
-        try:
-            answer = self.runner.run(self._ask(door, named))
-        except Invalid as invalid:
-            # The whole cell is read by people who hold the code in their hands, not over a wire.
-            assert door in {"read_cell", "audit_whole"}
-            answer = invalid.refusal
+    def ask(self, door: str, named: dict[str, Any]) -> Any:
+        """What a call is answered; whatever that is, no key may have changed, in this cell or any other."""
+        answer = self.runner.run(self._ask(door, named))
         before, self.before = self.before, self.runner.run(self.arena.cell())
         assert not differences(self.before, before), f"{door}({named!r:.200}) changed something"
+        assert self.runner.run(self.arena.keys()) == self.keys, f"{door}({named!r:.200}) made a key"
+        return answer
+
+    def refused(self, door: str, named: dict[str, Any]) -> Refusal:
+        """What a call is refused with."""
+        answer = self.ask(door, named)
         assert isinstance(answer, Refusal), f"{door}({named!r:.200}) was answered {answer!r}"
+        assert len(answer.detail) < 400
+        answer.detail.encode()
         return answer
 
     async def _ask(self, door: str, named: dict[str, Any]) -> Any:
@@ -304,13 +330,11 @@ def _kind(door: str, name: str) -> Kind:
 
 
 def _check(house: House, door: str, name: str, value: object) -> None:
-    refusal = house.ask(door, _call(door, name, value))
+    refusal = house.refused(door, _call(door, name, value))
     assert refusal.code in {"INVALID_MESSAGE", "INVALID_CAPABILITY_SCHEMA"} & CODES.keys(), refusal
     fields = (name.removeprefix("limits.").removesuffix("s"), *_INNER.get(name, ()))
     told = f"{door}({name}={value!r:.60}) was told {refusal.detail!r}"
     assert any(field in refusal.detail for field in fields), told
-    assert len(refusal.detail) < 400
-    refusal.detail.encode()
 
 
 @pytest.mark.parametrize(("door", "name"), CASES, ids=str)
@@ -324,3 +348,37 @@ def test_wrong_input_is_refused_by_the_name_of_its_field_and_changes_no_key(hous
 def test_whatever_junk_arrives_wherever_it_is_refused_and_changes_no_key(house: House, data: st.DataObject) -> None:
     door, name = data.draw(st.sampled_from(CASES))
     _check(house, door, name, data.draw(_kind(door, name).junk()))
+
+
+#: Names that could be somebody's, and are nobody's here.
+STRANGERS: Final[dict[str, tuple[str, ...]]] = {
+    "node_id": ("nobody", "N1", "n1.", "n", "n11", "x" * 128),
+    "job_id": (f"{CELL}.nobody", f"{CELL}.j", f"{CELL}.j11", f"{CELL}.J1", f"{CELL}." + "x" * 111, "c9.j1"),
+    "cell": ("c9", "c", "c00"),
+}
+#: These make what they are asked about.
+_MAKERS: Final = {("register", "node_id"), ("register", "cell"), ("dispatch", "job_id")}
+
+
+def _unknown(door: str, name: str) -> str:
+    """How a door refuses somebody whom nobody knows; "" if it names nobody."""
+    wanted = inspect.signature(DOORS[door]).parameters
+    if name == "node_id":
+        return "NODE_MISMATCH" if "job_id" in wanted else "UNKNOWN_NODE"
+    if name == "job_id":
+        return "UNKNOWN_JOB"
+    return "UNKNOWN_NODE" if "node_id" in wanted else ""
+
+
+@pytest.mark.parametrize(
+    ("door", "name"), [case for case in CASES if case[1] in STRANGERS and case not in _MAKERS], ids=str
+)
+def test_whom_nobody_knows_is_refused_by_name_and_changes_no_key(house: House, door: str, name: str) -> None:
+    for stranger in STRANGERS[name]:
+        named, code = _call(door, name, stranger), _unknown(door, name)
+        if not code:
+            assert not isinstance(house.ask(door, named), Refusal)  # an empty cell is a cell
+            continue
+        refusal = house.refused(door, named)
+        assert refusal.code == code
+        assert named["node_id" if name == "cell" else name] in refusal.detail

@@ -39,7 +39,7 @@ BUGS: Final = {
         "attempt_of", "attempt == job[JOB.attempt] and", "", "nodes that die and come back, from a busy fleet", "S2"
     ),
     "a node that has gone may be chosen": Bug(
-        "restand", " or node[NODE.away_until_ms] > 0", "", "nodes that die and come back", "S19"
+        "restand", "node[NODE.away_until_ms] > 0", "false", "nodes that die and come back", "S19"
     ),
     "a full node may be chosen": Bug(
         "reserve", "node[NODE.used] >= node[NODE.max]", "false", "the life of a job", "S1"
@@ -50,6 +50,9 @@ BUGS: Final = {
     "an end is not told": Bug("end_job", 'post("ended"', 'post("over"', "the life of a job", "S5"),
     "a node that could have told is given the benefit": Bug(
         "settle_limbo", "[NODE.tells] == 1", "[NODE.tells] == 2", "the life of a job", "S1 A is at"
+    ),
+    "a freed slot is not offered to those who wait": Bug(
+        "put_node", "woken[#woken + 1] = node_id", "", "the life of a job", "L1"
     ),
     "a freed slot is not found again": Bug(
         "free_slot", "== STANDING.full and", "== STANDING.resting and", "the life of a job", "S19"

@@ -41,7 +41,8 @@ SMALL: Final = Rules(
     released_ttl_ms=300,
     reconnect_grace_ms=50,
     handover_grace_ms=200,
-    retry_poll_ms=25,
+    fallback_poll_ms=25,
+    intent_ttl_ms=1_500,
     confirm_after_ms=20,
     rest_ms=100,
     max_rest_ms=600,
@@ -49,7 +50,7 @@ SMALL: Final = Rules(
     max_overloaded=1,
     max_lost=2,
     cell_capacity=3,
-    max_groups=3,
+    max_groups=2,
     relay_lease_ms=50,
 )
 

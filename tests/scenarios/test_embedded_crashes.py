@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.counting import count_until_hung_up
 from tests.support.engine_place import Place, engine_place
 from tests.support.waiting import wait_until
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SLOW_SYNC = Path(__file__).parent / "programs" / "slow_sync"
-IN_FLIGHT = 64
 
 
 @pytest.fixture
@@ -31,30 +29,8 @@ def place() -> Iterator[Place]:
 
 def count_until_killed(place: Place, is_time: Callable[[int], bool]) -> int:
     """Counts up, many commands in flight, and kills the engine in time; returns the last number answered."""
-    engine, acknowledged, unread = place.state().engine, 0, b""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(10)
-        connection.connect(str(place.paths.socket))
-        connection.sendall(b"INCR count\r\n" * IN_FLIGHT)
-        killed, patience = False, time.monotonic() + 20
-        while True:
-            try:
-                received = connection.recv(65536)
-            except ConnectionResetError:
-                received = b""
-            if not received:
-                assert killed, "the engine hung up by itself"
-                return acknowledged
-            *lines, unread = (unread + received).split(b"\r\n")
-            acknowledged = int(lines[-1][1:]) if lines else acknowledged
-            if killed:
-                continue
-            assert time.monotonic() < patience, "it was never time"
-            if is_time(acknowledged):
-                os.kill(engine, signal.SIGKILL)
-                killed = True
-            else:
-                connection.sendall(b"INCR count\r\n" * len(lines))
+    engine = place.state().engine
+    return count_until_hung_up(place.paths.socket, is_time, lambda: os.kill(engine, signal.SIGKILL))
 
 
 def test_a_killed_engine_comes_back_with_everything_it_acknowledged(place: Place) -> None:

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 #: It was there before the call, and is not any more.
 GONE: Final = "GONE"
-#: A lease in the ledger; being there is all it says.
+#: A lease in the ledger, a place in the queue; being there is all it says.
 HELD: Final = "HELD"
 #: A sweep may be as late as it likes: tests set the clock and sweep when they want to.
 ANY_TIME_MS: Final = 10**12
@@ -39,6 +39,15 @@ def same(one: Cell, other: Cell) -> bool:
     return not changed(one, other)
 
 
+def together(*parts: Changes) -> Changes:
+    """All these changes at once."""
+    found: Changes = {}
+    for part in parts:
+        for key, entries in part.items():
+            found[key] = found.get(key, {}) | entries
+    return found
+
+
 async def watch(world: World, call: Awaitable[T]) -> tuple[T, Changes]:
     """Make one call; what it answered, and all that it changed. No invariant may break on the way."""
     before = await world.cell()
@@ -51,7 +60,8 @@ async def watch(world: World, call: Awaitable[T]) -> tuple[T, Changes]:
 
 def _keys(cell: Cell) -> dict[str, dict[Any, Any]]:
     keys = {name: value for name, value in msgspec.structs.asdict(cell).items() if name != "now_ms"}
-    return keys | {"leases": dict.fromkeys(cell.leases, HELD), "outbox": dict(cell.outbox)}
+    held = {"leases": dict.fromkeys(cell.leases, HELD), "queue": dict.fromkeys(cell.queue, HELD)}
+    return keys | held | {"outbox": dict(cell.outbox)}
 
 
 def _difference(old: dict[Any, Any], new: dict[Any, Any]) -> dict[Any, Any]:

@@ -22,7 +22,9 @@ from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from tests.support.nursery import Watched
 
 _PROGRAM: Final = Path(__file__).parents[1] / "scenarios" / "programs" / "engine_user.py"
 
@@ -30,9 +32,9 @@ _PROGRAM: Final = Path(__file__).parents[1] / "scenarios" / "programs" / "engine
 class User:
     """A process that uses the embedded engine of a place."""
 
-    def __init__(self, data_dir: Path, *flags: str, **environment: str) -> None:
+    def __init__(self, data_dir: Path, prefix: Sequence[str], *flags: str, **environment: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(_PROGRAM), str(data_dir), *flags],
+            [*prefix, sys.executable, str(_PROGRAM), str(data_dir), *flags],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -67,19 +69,22 @@ class User:
 
 
 class Place:
-    """One data directory in a test."""
+    """One data directory in a test. Its users may see it where we do not: `prefix` starts them, `view` is our way."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, prefix: Sequence[str] = (), view: Path | None = None) -> None:
         self.data_dir = data_dir
         self.users: list[User] = []
+        self.forked: list[Watched] = []
+        self._prefix = prefix
+        self._view = view
 
     @property
     def paths(self) -> Paths:
-        return paths_of(self.data_dir)
+        return Paths(self._view, self._view / "engine.sock") if self._view else paths_of(self.data_dir)
 
     def begin(self, *flags: str, **environment: str) -> User:
         """Starts a user and does not wait for it."""
-        user = User(self.data_dir, *flags, **environment)
+        user = User(self.data_dir, self._prefix, *flags, **environment)
         self.users.append(user)
         return user
 
@@ -129,6 +134,8 @@ class Place:
     def close(self) -> None:
         for user in self.users:
             user.close()
+        for child in self.forked:
+            child.close()
         wait_until(self.is_deserted, what=f"nothing is left of {self.data_dir}")
         shutil.rmtree(self.data_dir, ignore_errors=True)
 

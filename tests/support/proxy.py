@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import socket
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 Direction = Literal["up", "down"]
 
-#: cut: end of stream for both. reset: RST for the client. black_hole: from here on nothing passes on any
-#: connection, but all stay open.
-Kind = Literal["cut", "reset", "black_hole"]
+#: stall: what follows waits for `release`. cut: end of stream for both. reset: RST for the client. black_hole: from
+#: here on nothing passes on any connection, but all stay open.
+Kind = Literal["stall", "cut", "reset", "black_hole"]
 
 
 @dataclass(slots=True)
@@ -28,6 +28,15 @@ class Fault:
     kind: Kind
     direction: Direction
     after: int
+    #: What was let through, in its direction, since it was armed.
+    passed: bytearray = field(default_factory=bytearray)
+    #: It has happened.
+    struck: asyncio.Event = field(default_factory=asyncio.Event)
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def release(self) -> None:
+        """Let the stream that it stalled go on."""
+        self.released.set()
 
 
 class _Link:
@@ -145,24 +154,27 @@ class Proxy:
     async def _pass(self, direction: Direction, piece: bytes, writer: asyncio.StreamWriter, link: _Link) -> None:
         fault = self.fault
         if fault is not None and fault.direction == direction and not self.holed:
-            if len(piece) < fault.after:
-                fault.after -= len(piece)
-            else:
+            room = fault.after - len(fault.passed)
+            fault.passed += piece[:room]
+            if len(piece) >= room:
                 self.fault = None
-                writer.write(piece[: fault.after])
+                writer.write(piece[:room])
+                piece = piece[room:]
                 # What was let through arrives before the end does.
                 with contextlib.suppress(OSError):
                     await writer.drain()
-                self._break(fault.kind, link)
-                return
+                await self._strike(fault, link)
         if not (self.holed or writer.is_closing()):
             writer.write(piece)
             await writer.drain()
 
-    def _break(self, kind: Kind, link: _Link) -> None:
-        if kind == "black_hole":
+    async def _strike(self, fault: Fault, link: _Link) -> None:
+        if fault.kind == "black_hole":
             self.holed = True
-        elif kind == "reset":
+        elif fault.kind == "reset":
             link.reset()
-        else:
+        elif fault.kind == "cut":
             link.close()
+        fault.struck.set()
+        if fault.kind == "stall":
+            await fault.released.wait()

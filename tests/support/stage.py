@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import Past, PastAttempt
+from lingua_scheduler.core.records import Event, Past, PastAttempt
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.cancel import cancel
@@ -18,13 +18,19 @@ from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat
+from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.reap import Settled, reap
 from lingua_scheduler.flows.register import Registered, register
 from lingua_scheduler.flows.started import started
+from tests.support.cells import GONE, HELD
 from tests.support.world import CELL, EPOCH_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lingua_scheduler.core.job_state import State
+    from lingua_scheduler.core.records import Cell
+    from tests.support.cells import Changes
     from tests.support.world import World
 
 #: The moment at which every test begins.
@@ -44,6 +50,12 @@ PLAIN: Final[dict[str, Any]] = {
     "nmt_pairs": [["en", "zh"]],
     "max_concurrent_jobs": 2,
 }
+
+#: As many languages as a node may name.
+LANGUAGES: Final = (  # noqa: SIM905 - 64 lines are not easier to read
+    "af am ar az be bg bn ca cs cy da de el en es et eu fa fi fr ga gl gu he hi hu hy id is it ja ka kk km kn ko lo "
+    "lt lv mk ml mn mr ms my ne nl pa pl pt ro ru si sk sl sq sv sw ta te th tr uk ur"
+).split()
 
 
 async def join(world: World, node_id: str = "n1", **said: Any) -> Registered:
@@ -65,6 +77,20 @@ async def sweep(world: World) -> Settled:
     answer = await reap(world.engine, CELL)
     assert isinstance(answer, Settled), answer
     return answer
+
+
+async def wait(world: World, timeouts: Mapping[str, int], pair: str = "en:zh") -> None:
+    """Jobs with these timeouts whose node left when no other had room for them: they wait. It was called `pit`."""
+    src, tgt = pair.split(":")
+    await join(world, "pit", semantic_langs=[src, tgt], nmt_pairs=[[src, tgt]], max_concurrent_jobs=len(timeouts))
+    for job_id, timeout_ms in timeouts.items():
+        limits = Limits(timeout_ms=timeout_ms)
+        answer = await dispatch(world.engine, job_id, "s1", src, tgt, seed=1, limits=limits)
+        assert isinstance(answer, Placed), answer
+        assert answer.node_id == "pit", answer
+    await leave(world.engine, CELL, "pit")
+    jobs = (await world.cell()).jobs
+    assert {jobs[job_id].state for job_id in timeouts} == {"RETRYING"}, jobs
 
 
 async def keep_alive(world: World, *node_ids: str) -> None:
@@ -120,6 +146,38 @@ def seed_for(number: int) -> int:
     return (number - INCREMENT) * pow(MULTIPLIER, -1, MODULUS) % MODULUS
 
 
-def past(*attempts: tuple[int, str, str, int, State], **counted: Any) -> Past:
-    """What happened to a job: attempt, node, end, when, and what that led to."""
-    return Past(attempts=[PastAttempt(*attempt) for attempt in attempts], **counted)
+def past(*attempts: tuple[int, str, str, int, State] | tuple[int, str, str, int, State, int], **counted: Any) -> Past:
+    """What happened to a job: attempt, node, cause, when, and what that led to. The next number only if it is odd."""
+    return Past(attempts=[_past_attempt(*attempt) for attempt in attempts], **counted)
+
+
+def _past_attempt(
+    attempt: int, node_id: str, cause: str, at_ms: int, state: State, following: int | None = None
+) -> PastAttempt:
+    usual = attempt + (state == "RETRYING")
+    return PastAttempt(attempt, node_id, cause, at_ms, state, usual if following is None else following)
+
+
+def queued(job_id: str, deadline_at_ms: int, need: str = "en:zh") -> str:
+    """A job's place in the queue."""
+    return f"{need}:{deadline_at_ms:015}:{job_id}"
+
+
+def served(
+    job_id: str, node_id: str, epoch: str, now: int = T0 + 7, *, deadline: int = T0 + 60_000, need: str = "en:zh"
+) -> Changes:
+    """A job that waited gets its second attempt: here, and now. What that does to the node is not said."""
+    fields = {"state": "RESERVED", "attempt": 2, "node": node_id, "epoch": epoch, "reserved_at_ms": now}
+    return {
+        "jobs": {job_id: fields},
+        "leases": {f"{node_id}:{job_id}:2": HELD},
+        "queue": {queued(job_id, deadline, need): GONE},
+        "due": {f"j:{job_id}": now + 5_000},
+        "outbox": {Event("reserved", job_id, 2, node_id, epoch, "", now): now},
+    }
+
+
+def nodes_of(cell: Cell, *job_ids: str) -> list[str]:
+    """Who has these jobs, "" for one that waits."""
+    jobs = [cell.jobs[job_id] for job_id in job_ids]
+    return ["" if job.state == "RETRYING" else job.node for job in jobs]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from lingua_scheduler.core.records import Rules
+from lingua_scheduler.core.records import Cell, Rules
 from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.store.keys import CELL_KEY_NAMES, cell_key
 from lingua_scheduler.views.audit import audit_whole
 from lingua_scheduler.views.cell import read_cell
-
-if TYPE_CHECKING:
-    from lingua_scheduler.core.records import Cell
 
 CELL: Final = "c0"
 #: Any moment will do; a round one is easy to read in a failure.
@@ -36,7 +33,9 @@ class World:
         self.engine = await Engine.connect(url, prefix, packed, lambda: self.now_ms, max_batch=max_batch)
 
     async def cell(self) -> Cell:
-        return await read_cell(self.engine, CELL)
+        cell = await read_cell(self.engine, CELL)
+        assert isinstance(cell, Cell), cell
+        return cell
 
     async def keys(self) -> int:
         """How many keys of this world exist. (SCAN, not KEYS: the engine is shared.)"""

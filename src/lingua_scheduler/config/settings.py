@@ -84,8 +84,8 @@ class Engine(Section):
     call_timeout_ms: int = Field(
         default=900,
         ge=50,
-        le=MINUTE,
-        description="How long a call may take before the engine counts as down.",
+        le=1_000,
+        description="How long a call may take before the engine counts as down: callers are told within a second.",
     )
 
     @field_validator("url")
@@ -130,6 +130,12 @@ class Nodes(Section):
     )
     node_record_ttl_ms: int = Field(
         default=3_600_000, ge=1_000, le=30 * DAY, description="How long a lost node is remembered."
+    )
+    intent_ttl_ms: int = Field(
+        default=7 * DAY,
+        ge=1_000,
+        le=365 * DAY,
+        description="How long a drain or an eviction outlives its node, in case it comes back.",
     )
     reconnect_grace_ms: int = Field(
         default=500,
@@ -193,8 +199,11 @@ class Jobs(Section):
         le=30 * DAY,
         description="How long a job is remembered after its client confirmed it.",
     )
-    retry_poll_ms: int = Field(
-        default=100, ge=1, le=MINUTE, description="How often a job that waits for a slot looks for one."
+    fallback_poll_ms: int = Field(
+        default=100,
+        ge=1,
+        le=MINUTE,
+        description="How often jobs that wait look whether their fallback language is allowed by now.",
     )
     max_undelivered: int = Field(
         default=10, ge=1, le=1_000, description="Attempts that never reached their node before the job fails."

@@ -16,7 +16,7 @@ from lingua_scheduler.core.records import FORGET_FROM, STANDINGS, Standing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lingua_scheduler.core.records import Cell, JobRecord, Ledger
+    from lingua_scheduler.core.records import Cell, HeldLease, JobRecord, Ledger, NodeRecord
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -32,10 +32,10 @@ def lease_name(node_id: str, job_id: str, attempt: int) -> str:
     return f"{node_id}:{job_id}:{attempt}"
 
 
-def audit_ledger(ledger: Ledger) -> Iterator[Violation]:
-    """S1 to S3 for one node and what holds its slots."""
+def audit_ledger(ledger: Ledger, now_ms: int, overdue_ms: int) -> Iterator[Violation]:
+    """S1 to S4 for one node and what holds its slots; `overdue_ms` is how late a sweep may be."""
     node, node_id = ledger.record, ledger.node_id
-    fenced = [lease for lease, fenced_at, _ in ledger.leases if fenced_at]
+    fenced = [lease for lease in ledger.leases if lease.fenced_at_ms]
     if len(ledger.leases) > node.ceiling:
         yield Violation("S1", node_id, f"{len(ledger.leases)} slots are taken, {node.ceiling} may be")
     if node.used != len(ledger.leases):
@@ -48,25 +48,36 @@ def audit_ledger(ledger: Ledger) -> Iterator[Violation]:
         )
     if node.standing == Standing.available and node.used >= node.max:
         yield Violation("S1", node_id, f"{node.used} of {node.max} slots are taken, and it can be chosen")
-    for lease, fenced_at, job in ledger.leases:
-        current = (
-            job.state in LIVE_STATES
-            and lease_name(job.node, lease.split(":")[1], job.attempt) == lease
-            and job.epoch == node.epoch
-        )
-        if current and fenced_at:
-            yield Violation("S2", lease, "it is the job's current attempt, and fenced")
-        if not current and not fenced_at:
-            yield Violation("S2", lease, f"it is not the job's current attempt ({job}), and not fenced")
+    for lease in ledger.leases:
+        yield from _audit_lease(lease, node, now_ms, overdue_ms)
+
+
+def _audit_lease(lease: HeldLease, node: NodeRecord, now_ms: int, overdue_ms: int) -> Iterator[Violation]:
+    job, fenced = lease.job, lease.fenced_at_ms > 0
+    current = (
+        job.state in LIVE_STATES
+        and lease_name(job.node, lease.name.split(":")[1], job.attempt) == lease.name
+        and job.epoch == node.epoch
+    )
+    if current and fenced:
+        yield Violation("S2", lease.name, "it is the job's current attempt, and fenced")
+    if not current and not fenced:
+        yield Violation("S2", lease.name, f"it is not the job's current attempt ({job}), and not fenced")
+    # The slots of a node that is cut off stay taken until it registers.
+    if lease.due_at_ms < 0 and not (fenced and node.cut_off):
+        yield Violation("S4", lease.name, "nobody will ever look at it again")
+    elif 0 <= lease.due_at_ms < now_ms - overdue_ms:
+        yield Violation("S4", lease.name, f"due for {now_ms - lease.due_at_ms} ms")
 
 
 def audit_cell(cell: Cell, overdue_ms: int) -> Iterator[Violation]:
     """Everything that can be seen in a cell at one instant; `overdue_ms` is how late a sweep may be."""
     for ledger in cell.ledgers():
-        yield from audit_ledger(ledger)
+        yield from audit_ledger(ledger, cell.now_ms, overdue_ms)
     yield from _leases_have_owners(cell)
     yield from _numbers_are_sizes(cell)
     yield from _groups_are_what_nodes_say(cell)
+    yield from _who_waits_is_queued(cell)
     yield from _jobs_add_up(cell)
     yield from _nothing_is_late(cell, overdue_ms)
     yield from _nothing_is_immortal(cell)
@@ -103,19 +114,43 @@ def _numbers_are_sizes(cell: Cell) -> Iterator[Violation]:
 
 
 def _groups_are_what_nodes_say(cell: Cell) -> Iterator[Violation]:
-    members = Counter(node.group for node in cell.nodes.values() if node.group)
-    if members != {group: record.nodes for group, record in cell.groups.items()}:
-        yield Violation("S3", "groups", f"the nodes say {dict(members)}")
+    members = {node.group for node in cell.nodes.values() if node.group}
+    if members != cell.groups.keys():
+        yield Violation("S3", "groups", f"the nodes say {members}")
     served: dict[str, list[int]] = {}
+    ends: Counter[str] = Counter()
     for group, record in sorted(cell.groups.items()):
         for pair in record.pairs:
             served.setdefault(pair, []).append(group)
+        ends.update({end for src, tgt in map(_split, record.pairs) for end in (f"{src}:", f":{tgt}")})
         if cell.signatures.get(record.signature) != group:
             yield Violation("S3", f"group {group}", "its signature leads elsewhere")
     if {pair: sorted(groups) for pair, groups in cell.pairs.items()} != served:
         yield Violation("S3", "pairs", f"the groups say {served}")
+    if cell.ends != ends:
+        yield Violation("S3", "ends", f"the groups say {dict(ends)}")
     if len(cell.signatures) != len(cell.groups):
         yield Violation("S3", "signatures", f"{len(cell.signatures)} for {len(cell.groups)} groups")
+
+
+def _split(pair: str) -> tuple[str, str]:
+    src, _, tgt = pair.partition(":")
+    return src, tgt
+
+
+def _who_waits_is_queued(cell: Cell) -> Iterator[Violation]:
+    """A job without a node is in the queue, in no other place of it, and no node has room that could serve it."""
+    waiting = {job_id for job_id, job in cell.jobs.items() if job.state == "RETRYING"}
+    queued = [entry.rsplit(":", 2) for entry in cell.queue]
+    if Counter(job_id for _, _, job_id in queued) != Counter(waiting):
+        yield Violation("S3", "queue", f"{waiting} wait, {cell.queue} are queued")
+    for need in sorted({need for need, _, _ in queued}):
+        pair = need.partition(">")[0]
+        groups = cell.pairs.get(pair, []) + cell.pairs.get(_split(pair)[0] + ":*", [])
+        idle = [group for group in groups if cell.room.get(group, 0)]
+        behind = any(f"r:{node_id}" in cell.due for node_id, node in cell.nodes.items() if node.group in idle)
+        if idle and not behind:
+            yield Violation("L1", need, f"jobs wait for it while groups {idle} have room")
 
 
 def _jobs_add_up(cell: Cell) -> Iterator[Violation]:
@@ -152,10 +187,17 @@ def _nothing_is_immortal(cell: Cell) -> Iterator[Violation]:
     cut_off = {node_id for node_id, node in cell.nodes.items() if node.cut_off}
     looked_after = {f"j:{job_id}" for job_id in cell.jobs} | {f"n:{node_id}" for node_id in cell.nodes}
     looked_after |= {f"l:{lease}" for lease in cell.limbo if lease.split(":")[0] not in cut_off}
+    looked_after |= {f"w:{entry.rsplit(':', 2)[0]}" for entry in cell.queue if ">" in entry}
+    looked_after |= {f"i:{node_id}" for node_id in cell.intents}
     for member in looked_after - cell.due.keys():
         yield Violation("S16", member, "nobody will ever look at it again")
+    for node_id in cell.intents.keys() & cell.nodes.keys():
+        yield Violation("S16", node_id, "it is there, and what the operator wanted of it when it was gone is too")
     for member in cell.due.keys() - looked_after:
-        if not (member.startswith("l:") and member[2:] in cell.limbo):
+        kept = (member.startswith("l:") and member[2:] in cell.limbo) or (
+            member[:2] == "r:" and member[2:] in cell.nodes
+        )
+        if not kept:
             yield Violation("S16", member, "it is due, but not there")
     for job_id in cell.tickets.keys() ^ cell.jobs.keys():
         yield Violation("S16", job_id, "it has only one of record and ticket")

@@ -90,7 +90,7 @@ def capability(
     lenient: bool = False,
 ) -> tuple[Word, list[str]]:
     """A node's word in canonical form, and warnings. What is None is left out: undeclared, or as it was."""
-    reader = _Reader(lenient)
+    reader = _Reader(check_bool("lenient", lenient))
     word: Word = {}
     if semantic_langs is not None:
         word["semantic"] = reader.languages("semantic_langs", semantic_langs)

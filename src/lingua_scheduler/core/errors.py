@@ -4,6 +4,7 @@ LinguaError
 ├── DependencyDown    nothing was executed, the state engine cannot serve now      retry
 ├── OutcomeUnknown    written, but no reply came: it may or may not have happened   resend, same op id
 ├── ScriptFailed      a script died: a bug of ours, or foreign data under our keys  report
+├── EngineUnfit       no engine can be used by that URL, or not as it is set up      change what it says
 ├── EngineMissing     there is no valkey-server or redis-server to start            install
 └── EngineFailed      the embedded engine was started and did not come up           read its log
 """
@@ -39,6 +40,10 @@ class OutcomeUnknown(LinguaError):
 
 class ScriptFailed(LinguaError):
     """The engine ran into an error inside one of our scripts."""
+
+
+class EngineUnfit(LinguaError):
+    """The engine's URL cannot be used, or the engine there must be set up differently; the message says how."""
 
 
 class EngineMissing(LinguaError):

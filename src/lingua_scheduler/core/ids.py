@@ -11,6 +11,8 @@ from lingua_scheduler.core.refusal import Invalid
 
 MAX_ID_LENGTH: Final = 128
 _MAX_SHOWN: Final = 40
+#: The engine reads a cursor as an unsigned 64-bit number, and fails on a larger one.
+_CURSORS: Final = 2**64
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}").fullmatch
 _CELL: Final = re.compile(r"[a-z][a-z0-9]{0,15}").fullmatch
 _JOB_ID: Final = re.compile(r"([a-z][a-z0-9]{0,15})\.[A-Za-z0-9._-]{1,111}").fullmatch
@@ -23,7 +25,7 @@ def _shown(value: object) -> str:
 
 def check_id(name: str, value: object) -> str:
     """A node, session, request, bind or tenant id."""
-    if isinstance(value, str) and _ID(value):
+    if type(value) is str and _ID(value):
         return value
     raise Invalid(
         f"{name} must be 1 to {MAX_ID_LENGTH} of A-Z a-z 0-9 . _ - and begin with no mark, not {_shown(value)}"
@@ -32,7 +34,7 @@ def check_id(name: str, value: object) -> str:
 
 def check_cell(value: object) -> str:
     """A cell's name."""
-    if isinstance(value, str) and _CELL(value):
+    if type(value) is str and _CELL(value):
         return value
     raise Invalid(f"a cell is named like c0, not {_shown(value)}")
 
@@ -53,13 +55,21 @@ def check_bool(name: str, value: object) -> bool:
 
 def check_text(name: str, value: object, most: int) -> str:
     """Text that is only ever data: bounded, and encodable."""
-    if isinstance(value, str) and len(value) <= most:
+    if type(value) is str and len(value) <= most:
         try:
             value.encode()
         except UnicodeEncodeError:
             raise Invalid(f"{name} is not valid Unicode") from None
         return value
     raise Invalid(f"{name} must be text of at most {most} characters, not {_shown(value)}")
+
+
+def check_cursor(value: object) -> str:
+    """Where the next page begins: what the last one gave, or "0"."""
+    text = check_text("cursor", value, 20)
+    if text.isascii() and text.isdecimal() and int(text) < _CURSORS:
+        return text
+    raise Invalid("cursor must be one that an earlier page gave, or 0")
 
 
 def new_job_id(cell: str) -> str:
@@ -69,7 +79,7 @@ def new_job_id(cell: str) -> str:
 
 def cell_of(job_id: object) -> str:
     """The home cell that a job id names."""
-    found = _JOB_ID(job_id) if isinstance(job_id, str) else None
+    found = _JOB_ID(job_id) if type(job_id) is str else None
     if found is None:
         raise Invalid(f"job_id must be a cell, a dot and an id, like c0.0192f0c1, not {_shown(job_id)}")
     return found[1]

@@ -7,7 +7,7 @@ Each struct is a msgpack array in the engine. `TABLES` gives the Lua scripts the
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_origin
 
 import msgspec
 
@@ -25,8 +25,8 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
 class Standing(IntEnum):
     """Why a node can or cannot be chosen: exactly one answer for each node, the first that holds.
 
-    The order is the operator's: what somebody decided or said comes before what we observed, and only a node that
-    could otherwise be chosen is called full.
+    A node that may be dead is called stale whatever was said of it before. Then comes what the operator decided, what
+    the node says, and what we observed; only a node that could otherwise be chosen is called full.
     """
 
     available = 0
@@ -42,13 +42,14 @@ STANDINGS: Final = 16
 
 
 class PastAttempt(Record, frozen=True):
-    """An attempt that ended without a result. `next_state` is what the message that ended it was told."""
+    """An attempt that ended without a result, and why. `next_…` is what the message that ended it was told."""
 
     attempt: int
     node: str
-    end: str
+    cause: str
     ended_at_ms: int
     next_state: State
+    next_attempt: int
 
 
 class Past(Record, frozen=True):
@@ -149,10 +150,9 @@ class Profile(Record, frozen=True):
 
 
 class GroupRecord(Record, frozen=True):
-    """Nodes with the same effective capability."""
+    """Nodes with the same effective capability. Which ones they are, the index says."""
 
     signature: str
-    nodes: int
     pairs: list[str]
 
 
@@ -165,13 +165,22 @@ class HeldJob(Record, frozen=True):
     epoch: str = ""
 
 
+class HeldLease(Record, frozen=True):
+    """A lease: when it was fenced (0: it was not), when somebody will look at it (-1: nobody will), and its job."""
+
+    name: str
+    fenced_at_ms: int
+    due_at_ms: int
+    job: HeldJob
+
+
 class Ledger(Record, frozen=True):
-    """A node's record, its place in the index, and its leases: name, when it was fenced (0: not), job."""
+    """A node's record, its place in the index, and what holds its slots."""
 
     node_id: str
     record: NodeRecord
     score: int
-    leases: list[tuple[str, int, HeldJob]]
+    leases: list[HeldLease]
 
 
 class Event(Record, frozen=True):
@@ -197,23 +206,28 @@ class Cell(msgspec.Struct, frozen=True):
     groups: dict[int, GroupRecord]
     signatures: dict[str, int]
     pairs: dict[str, list[int]]
+    ends: dict[str, int]
+    intents: dict[str, str]
     jobs: dict[str, JobRecord]
     tickets: dict[str, Ticket]
     bodies: dict[str, str]
     leases: list[str]
     limbo: dict[str, int]
+    queue: list[str]
     due: dict[str, int]
     outbox: list[tuple[Event, int]]
     counts: dict[str, int]
 
     def ledgers(self) -> Iterator[Ledger]:
         """Each node with its leases, as the paged view gives them."""
-        leases: dict[str, list[tuple[str, int, HeldJob]]] = {node_id: [] for node_id in self.nodes}
+        leases: dict[str, list[HeldLease]] = {node_id: [] for node_id in self.nodes}
         for lease in self.leases:
             node_id, job_id, _ = lease.split(":")
             job = self.jobs.get(job_id)
             held = HeldJob(job.state, job.attempt, job.node, job.epoch) if job else HeldJob()
-            leases.setdefault(node_id, []).append((lease, self.limbo.get(lease, 0), held))
+            entry = f"l:{lease}" if lease in self.limbo else f"j:{job_id}"
+            found = HeldLease(lease, self.limbo.get(lease, 0), self.due.get(entry, -1), held)
+            leases.setdefault(node_id, []).append(found)
         for node_id, record in self.nodes.items():
             yield Ledger(node_id, record, self.standing.get(node_id, -1), leases[node_id])
 
@@ -228,9 +242,10 @@ class Rules(Record, frozen=True):
     result_ttl_ms: int = 120_000
     job_record_ttl_ms: int = 3_600_000
     released_ttl_ms: int = 300_000
+    intent_ttl_ms: int = 604_800_000
     reconnect_grace_ms: int = 500
     handover_grace_ms: int = 10_000
-    retry_poll_ms: int = 100
+    fallback_poll_ms: int = 100
     confirm_after_ms: int = 2_000
     rest_ms: int = 1_000
     max_rest_ms: int = 60_000
@@ -262,6 +277,14 @@ def _positions(record: type[Record]) -> dict[str, int]:
     return {field.name: number for number, field in enumerate(msgspec.structs.fields(record), start=1)}
 
 
+def _blank(record: type[Record]) -> str:
+    """A Lua constructor for a record of which nothing is known yet: every place filled, so that it stays an array."""
+    blanks = {int: "0", str: '""', State: '""', Past: "{}"}
+    types = [field.type for field in msgspec.structs.fields(record)]
+    values = [blanks.get(kind) or ("{}" if get_origin(kind) is list else "false") for kind in types]
+    return "{" + ",".join(values) + "}"
+
+
 def _table(record: type[Record]) -> dict[str, str]:
     return {name: str(position) for name, position in _positions(record).items()}
 
@@ -270,17 +293,29 @@ def _table(record: type[Record]) -> dict[str, str]:
 #: settle what is due before it chooses, has nothing to do with them. Far beyond every clock, far below 2^53.
 FORGET_FROM: Final = 10**15
 
-#: What the Lua sources call `JOB.state`, `CAUSE.lost`, …, and what is written out in its place.
+#: A node's word is written down as a sign of life at most this often.
+HEARD_STEP_MS: Final = 100
+
+_RECORDS: Final[dict[str, type[Record]]] = {
+    "JOB": JobRecord,
+    "PAST": Past,
+    "PAST_ATTEMPT": PastAttempt,
+    "TICKET": Ticket,
+    "NODE": NodeRecord,
+    "PROFILE": Profile,
+    "GROUP": GroupRecord,
+    "EVENT": Event,
+    "RULE": Rules,
+}
+
+#: What the Lua sources call `JOB.state`, `NEW.job`, `CAUSE.lost`, …, and what is written out in its place.
 TABLES: Final[dict[str, dict[str, str]]] = {
-    "JOB": _table(JobRecord),
-    "PAST": _table(Past),
-    "TICKET": _table(Ticket),
-    "NODE": _table(NodeRecord),
-    "PROFILE": _table(Profile),
-    "GROUP": _table(GroupRecord),
-    "RULE": _table(Rules),
-    "STANDING": {standing.name: str(standing.value) for standing in Standing} | {"count": str(STANDINGS)},
+    **{name: _table(record) for name, record in _RECORDS.items()},
+    "NEW": {name.lower(): _blank(record) for name, record in _RECORDS.items()},
+    "STANDING": {standing.name: str(standing.value) for standing in Standing}
+    | {"count": str(STANDINGS), "last": str(max(Standing))},
     "CAUSE": _lua_causes(),
     "DUE": {"forget": str(FORGET_FROM)},
+    "HEARD": {"step_ms": str(HEARD_STEP_MS)},
     "SOURCES": {state: "({" + ",".join(f"{source}=true" for source in sources_of(state)) + "})" for state in STATES},
 }

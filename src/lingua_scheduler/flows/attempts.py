@@ -21,6 +21,16 @@ class Moved(Answer, frozen=True, tag="MOVED"):
     state: State
 
 
+class Delivered(Answer, frozen=True, tag="MOVED"):
+    """Where the job is now. After a failed write: on its next node, if `state` is `RESERVED`."""
+
+    state: State
+    attempt_id: int
+    node_id: str
+    epoch: str
+    acks: int
+
+
 def check_attempt(
     job_id: object, attempt_id: object, node_id: object, epoch: object
 ) -> tuple[str, tuple[str, int, str, str]]:

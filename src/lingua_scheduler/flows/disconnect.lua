@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 --[[ disconnect: a node's socket is closed. It has a short grace to come back, a longer one when the scheduler itself
   closed it; its jobs stay with it meanwhile. The close of a connection that was replaced changes nothing.
+  KEYS  nodes · profiles · standing · room · due
   ARGV  now_ms rules, then for each: { node_id connection handover }
   OUT   AWAY until_ms (0 = it was lost already) | REPLACED | UNKNOWN_NODE                                          ]]
 -- include: clock, node_at, put_node, restand, look_again

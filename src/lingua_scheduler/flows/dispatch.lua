@@ -1,5 +1,7 @@
 #!lua
 --[[ dispatch: choose a node, take one of its slots, create the job.                          CREATED -> RESERVED
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · leases · limbo ·
+        queue · due · outbox · counts
   ARGV  now_ms rules, then for each job: ticket body          (body "" = none)
   OUT   PLACED state node epoch attempt acks                  (a job that exists already: as it is now)
         NO_CAPABLE_NODE src tgt                               (whether any node takes the one, gives the other)
@@ -31,17 +33,20 @@ for i = 3, #ARGV, 2 do
     answer = { "PLACED", job[JOB.state], job[JOB.node], job[JOB.epoch], job[JOB.attempt], job[JOB.acks] }
   else
     local groups = groups_for(pair, ticket[TICKET.fallback])
-    local seed, deadline = ticket[TICKET.seed], now + ticket[TICKET.timeout_ms]
-    local job = { "CREATED", 0, "", "", 0, deadline, ticket[TICKET.run_ms], seed, now, 0, 0, 0, 0, 0, {} }
+    local job = NEW.job
+    job[JOB.created_at_ms], job[JOB.deadline_at_ms] = now, now + ticket[TICKET.timeout_ms]
+    job[JOB.run_ms], job[JOB.seed] = ticket[TICKET.run_ms], ticket[TICKET.seed]
     local node_id, node
     if #groups > 0 then
       node_id, node = choose(groups, job, {})
     end
     if node_id then
-      reserve(job_id, job, node_id, node, ticket[TICKET.ack_ms], now)
-      redis.call("HSET", KEY.tickets, job_id, ARGV[i])
-      if ARGV[i + 1] ~= "" then
-        redis.call("HSET", KEY.bodies, job_id .. ":payload", ARGV[i + 1])
+      reserve(job_id, job, node_id, node, ticket[TICKET.ack_ms], nil, now)
+      local record, body = cmsgpack.pack(job), ARGV[i + 1]
+      if body ~= "" then
+        redis.call("HSET", KEY.jobs, job_id, record, job_id .. ":ticket", ARGV[i], job_id .. ":payload", body)
+      else
+        redis.call("HSET", KEY.jobs, job_id, record, job_id .. ":ticket", ARGV[i])
       end
       tally("accepted")
       answer = { "PLACED", "RESERVED", node_id, job[JOB.epoch], job[JOB.attempt], job[JOB.acks] }

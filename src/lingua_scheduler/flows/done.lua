@@ -1,24 +1,20 @@
 #!lua flags=allow-oom
 --[[ done: the node has the result. It is stored once.                            any live state -> FINISHED
+  KEYS  nodes · standing · room · pairs · jobs · leases · limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { job_id attempt node_id epoch result_ttl_ms } result    (result "" = none)
   OUT   MOVED state | UNKNOWN_JOB | STALE_ATTEMPT | NODE_MISMATCH                                                  ]]
--- include: clock, attempt_of, node_at, put_node, free_slot, end_job, write_tally
+-- include: clock, message_of, node_at, put_node, free_slot, end_job, serve, write_tally
 local now, packed_rules, answers = clock(ARGV[1]), ARGV[2], {}
 
 for i = 3, #ARGV, 2 do
   local job_id, attempt, node_id, epoch, result_ttl_ms = unpack(cmsgpack.unpack(ARGV[i]))
-  local packed = redis.call("HGET", KEY.jobs, job_id)
-  local job = packed and cmsgpack.unpack(packed)
-  local verdict = job and attempt_of(job, attempt, node_id, epoch) or "UNKNOWN_JOB"
+  local verdict, job = message_of(job_id, attempt, node_id, epoch, now)
   local answer = { verdict }
   if verdict == "CURRENT" then
     local node = node_at(node_id)
     free_slot(node, node_id .. ":" .. job_id .. ":" .. attempt)
     put_node(node_id, node)
-    if ARGV[i + 1] ~= "" then
-      redis.call("HSET", KEY.bodies, job_id .. ":result", ARGV[i + 1])
-    end
-    end_job(job_id, job, "FINISHED", "", result_ttl_ms, now)
+    end_job(job_id, job, "FINISHED", "", result_ttl_ms, now, ARGV[i + 1] ~= "" and ARGV[i + 1])
     answer = { "MOVED", "FINISHED" }
   elseif verdict == "FINISHED" then
     answer = { "MOVED", "FINISHED" }
@@ -27,6 +23,7 @@ for i = 3, #ARGV, 2 do
     confirm_stop(job_id, attempt, node_id, now, cmsgpack.unpack(packed_rules))
   end
   answers[#answers + 1] = cmsgpack.pack(answer)
+  serve(now)
 end
 write_tally()
 return answers

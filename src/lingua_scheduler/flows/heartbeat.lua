@@ -1,9 +1,13 @@
 #!lua flags=allow-oom
 --[[ heartbeat: a sign of life, and whatever has changed. It cannot undo a drain, nor an eviction, nor a cut-off.
+  What the node runs and was never given takes slots until it has stopped. A capability that the cell has no room for is
+  refused, and the beat with it; but the node was heard.
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · jobs · leases · limbo · queue ·
+        due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id epoch word } capability      (epoch "" = not told)
         word: any of reported max load running running_jobs; capability: packed, "" = as it was
   OUT   BEATEN epoch standing { cancel: { job attempt } } | UNKNOWN_NODE | STALE_ATTEMPT | CELL_FULL               ]]
--- include: clock, node_at, put_node, restand, look_again
+-- include: clock, node_at, put_node, restand, look_again, come_back, serve
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 for i = 3, #ARGV, 2 do
@@ -25,19 +29,20 @@ for i = 3, #ARGV, 2 do
       profile[PROFILE.update] = digest
       served = served_pairs(profile)
       signature = signature_of(profile, served)
-      if group_is_refused(signature, served, rules) then
+      if group_is_refused(node, signature, served, rules) then
         refused = "CELL_FULL"
       end
     end
   end
 
-  if refused then
-    answers[#answers + 1] = cmsgpack.pack({ refused })
-  else
+  local heard = not refused or refused == "CELL_FULL"
+  if heard then
     node[NODE.seen_at_ms] = now
+  end
+  local left, cancel
+  if not refused then
     node[NODE.reported] = word.reported or node[NODE.reported]
     node[NODE.max] = word.max or node[NODE.max]
-    local left
     if signature then
       -- include: join_group
       left = node[NODE.group]
@@ -46,10 +51,18 @@ for i = 3, #ARGV, 2 do
     if profile then
       redis.call("HSET", KEY.profiles, node_id, cmsgpack.pack(profile))
     end
-    local cancel = {}
     if word.running then
-      -- include: settle_running
-      cancel = settle_running(node_id, node, word.running, now - rules[RULE.confirm_after_ms], now, rules)
+      -- include: settle_running, attempt_of, admit
+      local _, strangers
+      cancel, _, strangers =
+        settle_running(node_id, node, word.running, now - rules[RULE.confirm_after_ms], now, rules)
+      for _, entry in ipairs(strangers) do
+        local packed = redis.call("HGET", KEY.jobs, entry[2])
+        -- What it once had it has reported on already; its word was only slower on the way.
+        if not packed or attempt_of(cmsgpack.unpack(packed), entry[3], node_id, "") == "NODE_MISMATCH" then
+          admit(node, entry[1], now, rules)
+        end
+      end
     elseif word.running_jobs and node[NODE.limbo] > word.running_jobs then
       -- include: leases_of, end_limbo
       -- A fresh fence is not counted: its attempt may still be on its way to the node, and so not in the number.
@@ -64,18 +77,21 @@ for i = 3, #ARGV, 2 do
         end_limbo(node_id, node, old[n], now, rules)
       end
     end
-    if node[NODE.limbo] == 0 then
-      node[NODE.lost_at_ms] = 0
-    end
     node[NODE.ceiling] = math.max(node[NODE.max], node[NODE.used])
+  end
+
+  if heard then
+    come_back(node)
     restand(node, now, rules)
     put_node(node_id, node)
-    if signature then
-      -- include: leave_group
-      leave_group(left)
-    end
     look_again(node_id, node, now, rules)
-    answers[#answers + 1] = cmsgpack.pack({ "BEATEN", node[NODE.epoch], node[NODE.standing], cancel })
   end
+  if left then
+    -- include: leave_group
+    leave_group(left)
+  end
+  answers[#answers + 1] =
+    cmsgpack.pack(refused and { refused } or { "BEATEN", node[NODE.epoch], node[NODE.standing], cancel or {} })
+  serve(now)
 end
 return answers

@@ -1,15 +1,17 @@
-#!lua
+#!lua flags=allow-oom
 --[[ register: a node joins, or comes back.
   Same epoch: RESYNC, the ledger is compared with what it runs. A new process: NEW_PROCESS, what the old one had is
   over. Neither: CONTINUED while the node is alive or in a grace, its attempts carried over; else RENEWED, a new epoch,
   its old attempts in limbo. What it runs and the ledger does not know takes slots until it has stopped.
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · leases · limbo ·
+        queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id credential epoch process connection max reported acks tells nonce
         capability running about }                             (running false = not told)
   OUT   REGISTERED how epoch standing { pairs } { cancel: { job attempt } }
         NODE_ID_CONFLICT | CELL_FULL                                                                               ]]
 -- include: clock, node_at, put_node, restand, look_again, served_pairs, signature_of, group_is_refused
--- include: take_word, join_group, leave_group, leases_of, move_on, move_leases_on, settle_running, enter_limbo
--- include: write_tally
+-- include: take_word, take_intent, join_group, leave_group, leases_of, move_on, move_leases_on, settle_running, admit
+-- include: serve, write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 local function who_is_it(node, profile, credential, epoch, process)
@@ -30,6 +32,14 @@ local function who_is_it(node, profile, credential, epoch, process)
   return in_grace and "CONTINUED" or "RENEWED"
 end
 
+local function new_node(node_id)
+  local node = NEW.node
+  node[NODE.standing], node[NODE.intent] = STANDING.not_ready, take_intent(node_id)
+  known_nodes[node_id], indexed[node_id] = node, { 0, STANDING.not_ready }
+  redis.call("ZADD", KEY.standing, STANDING.not_ready, node_id)
+  return node
+end
+
 -- A node that was cut off and registers is believed once more: what it has yet to confirm gets a new time limit.
 local function wait_again(node_id)
   for _, entry in ipairs(leases_of(node_id)) do
@@ -46,23 +56,23 @@ for i = 3, #ARGV do
   local packed = redis.call("HGET", KEY.profiles, node_id)
   local known = packed and cmsgpack.unpack(packed)
   local how = who_is_it(node, known, credential, epoch, process)
-  local profile = { credential, process, connection, now, {}, false, false, false, {}, {}, true, {}, about, "" }
+  local goes_on = how == "RESYNC" or how == "CONTINUED"
+  local profile = NEW.profile
+  profile[PROFILE.credential], profile[PROFILE.connection], profile[PROFILE.about] = credential, connection, about
+  profile[PROFILE.process] = process == "" and goes_on and known[PROFILE.process] or process
+  profile[PROFILE.registered_at_ms], profile[PROFILE.public] = now, true
   take_word(profile, capability)
   local served = served_pairs(profile)
   local signature = signature_of(profile, served)
-  if how ~= "NODE_ID_CONFLICT" and group_is_refused(signature, served, rules) then
+  if how ~= "NODE_ID_CONFLICT" and group_is_refused(node, signature, served, rules) then
     how = "CELL_FULL"
   end
 
   if how == "NODE_ID_CONFLICT" or how == "CELL_FULL" then
     answers[#answers + 1] = cmsgpack.pack({ how })
   else
-    if not node then
-      node = { 0, 0, 0, 0, STANDING.not_ready, "", "", "active", 0, 0, 0, 0, 0, 0, 0, 0 }
-      known_nodes[node_id], indexed[node_id] = node, { 0, STANDING.not_ready }
-      redis.call("ZADD", KEY.standing, STANDING.not_ready, node_id)
-    end
-    if how ~= "RESYNC" and how ~= "CONTINUED" then
+    node = node or new_node(node_id)
+    if not goes_on then
       node[NODE.epoch] = redis.call("HINCRBY", KEY.counts, "epoch", 1) .. "-" .. nonce
     end
     local was_cut_off, left = node[NODE.cut_off] == 1, node[NODE.group]
@@ -88,9 +98,7 @@ for i = 3, #ARGV do
       cancel, unnamed, strangers = settle_running(node_id, node, running, now, now, rules)
     end
     for _, entry in ipairs(strangers) do
-      redis.call("ZADD", KEY.leases, 0, entry[1])
-      node[NODE.used] = node[NODE.used] + 1
-      enter_limbo(node, entry[1], now, rules)
+      admit(node, entry[1], now, rules)
     end
     if was_cut_off then
       wait_again(node_id)
@@ -113,6 +121,7 @@ for i = 3, #ARGV do
     answers[#answers + 1] =
       cmsgpack.pack({ "REGISTERED", how, node[NODE.epoch], node[NODE.standing], served, cancel })
   end
+  serve(now)
 end
 write_tally()
 return answers

@@ -26,10 +26,14 @@ class Taken(Answer, frozen=True, tag="TAKEN"):
 _RELAY: Final = Face("flows/relay", Taken)
 
 
-def _events(value: object) -> list[Event] | tuple[Event, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(event, Event) for event in value):
-        raise Invalid("handed_over must be entries that a relay took")
-    return value
+def _item(limit: object, events: object) -> bytes:
+    wrong = Invalid("handed_over must be entries that a relay took")
+    if not isinstance(events, list | tuple) or not all(isinstance(event, Event) for event in events):
+        raise wrong
+    try:
+        return pack((check_int("limit", limit, 0, 10_000), events))
+    except (TypeError, UnicodeEncodeError, OverflowError):
+        raise wrong from None
 
 
 async def relay(
@@ -38,7 +42,7 @@ async def relay(
     """Delete the entries that were handed over and take the next ones. What is never confirmed comes back."""
     try:
         cell = check_cell(cell)
-        item = pack((check_int("limit", limit, 0, 10_000), _events(handed_over)))
+        item = _item(limit, handed_over)
     except Invalid as invalid:
         return invalid.refusal
     answer = await _RELAY(engine, cell, item)

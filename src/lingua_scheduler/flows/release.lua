@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
 --[[ release: the client has the result. Text in and out is erased now, the record after `released_ttl_ms`.
+  KEYS  jobs · due
   ARGV  now_ms rules, then for each: { job_id }
   OUT   RELEASED state released_at_ms | UNKNOWN_JOB | NOT_ENDED state                                              ]]
 -- include: clock, past_of
@@ -17,7 +18,7 @@ for i = 3, #ARGV do
       local past = past_of(job)
       if past[PAST.released_at_ms] == 0 then
         past[PAST.released_at_ms] = now
-        redis.call("HDEL", KEY.bodies, job_id .. ":payload", job_id .. ":result")
+        redis.call("HDEL", KEY.jobs, job_id .. ":payload", job_id .. ":result")
         redis.call("HSET", KEY.jobs, job_id, cmsgpack.pack(job))
         redis.call("ZADD", KEY.due, DUE.forget + now + rules[RULE.released_ttl_ms], "j:" .. job_id)
       end

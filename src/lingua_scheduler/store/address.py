@@ -6,10 +6,17 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
+from lingua_scheduler.core.errors import EngineUnfit
+
 DEFAULT_PORT: Final = 6379
 
 #: sockaddr_un holds 108 bytes with the closing zero; a longer path fails with a message that names neither.
 MAX_SOCKET_PATH_BYTES: Final = 107
+
+_SERVED: Final = (
+    "one server by redis://host:6379/0, rediss://… or unix:///path/to/socket, and without a URL an embedded one"
+)
+_NOT_YET: Final = {"redis+sentinel": "Sentinel", "redis+cluster": "Cluster"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +41,27 @@ class Address:
 
 def parse_address(url: str) -> Address:
     """Read `redis://[user:password@]host[:port][/db]`, `rediss://…` or `unix://[user:password@]/path[?db=n]`."""
-    parts = urlsplit(url)
+    try:
+        return _address(_split(url))
+    except ValueError as error:
+        raise EngineUnfit(str(error)) from None
+
+
+# No message shows what stands in the URL: an unescaped / or # makes a piece of the password look like something else.
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        raise ValueError("an engine's URL has brackets or letters, perhaps in its password, that no URL has") from None
+
+
+def _address(parts: SplitResult) -> Address:
+    if parts.scheme in _NOT_YET:
+        raise ValueError(f"{_NOT_YET[parts.scheme]} ({parts.scheme}://) is not served yet; served are {_SERVED}")
     if parts.scheme not in {"redis", "rediss", "unix"}:
-        raise ValueError(
-            f"an engine's URL begins with redis://, rediss:// or unix://, not {parts.scheme or 'nothing'!r}"
-        )
+        raise ValueError(f"an engine's URL begins with redis://, rediss:// or unix://; served are {_SERVED}")
     username, password = unquote(parts.username or ""), unquote(parts.password or "")
     if username and not password:
         raise ValueError("an engine's URL names a user without a password")
@@ -50,12 +73,19 @@ def parse_address(url: str) -> Address:
         raise ValueError("an engine's URL has no parameters; the database follows the port: redis://host:6379/0")
     return Address(
         host=parts.hostname,
-        port=parts.port or DEFAULT_PORT,  # `port` itself raises ValueError when it is no port
+        port=_port(parts),
         tls=parts.scheme == "rediss",
         username=username,
         password=password,
         database=_database(parts.path.strip("/")),
     )
+
+
+def _port(parts: SplitResult) -> int:
+    try:
+        return parts.port or DEFAULT_PORT
+    except ValueError:
+        raise ValueError("an engine's port is a number from 1 to 65535") from None
 
 
 def _path(parts: SplitResult) -> str:
@@ -78,5 +108,5 @@ def _database(text: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"an engine's database is a number, not {text!r}")
+        raise ValueError("an engine's database is a number: redis://host:6379/0 or unix:///path/to/socket?db=0")
     return int(text)

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 _INCLUDE: Final = re.compile(r"^(?P<indent>[ \t]*)-- include: (?P<names>.+)$")
 _BLOCK_COMMENT: Final = re.compile(r"--\[\[.*?\]\]", re.DOTALL)
 _LINE_COMMENT: Final = re.compile(r"(^|\s)--(?!\[\[)(?! include:).*$", re.MULTILINE)
-_CONSTANT: Final = re.compile(r"\b([A-Z]+)\.([A-Za-z_]+)\b")
+_CONSTANT: Final = re.compile(r"\b([A-Z_]+)\.([A-Za-z_]+)\b")
 
 #: The order in which the calls of one tick go out. A `done` must not overtake its own `ack`, and a dispatch
 #: comes last, when everything that frees a slot has freed it. What is not named here goes before all of these.
-ORDER: Final = ("deliver", "ack", "started", "stopped", "done", "fail", "dispatch")
+ORDER: Final = ("deliver", "undeliver", "ack", "started", "stopped", "done", "fail", "dispatch")
 
 
 @dataclass(frozen=True, slots=True)

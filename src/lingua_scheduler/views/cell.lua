@@ -1,5 +1,7 @@
 #!lua flags=no-writes
 --[[ cell: everything in a cell at one instant. For tests and small cells: the answer is as large as the cell.
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · leases · limbo ·
+        queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { }
   OUT   now and each key's content as lists: { field value } of a hash, { member score } of a zset                 ]]
 -- include: clock
@@ -20,7 +22,24 @@ local function zset(flat)
   return entries(flat, false)
 end
 
+-- A job's record, its ticket and its texts lie side by side in one hash.
+local function jobs()
+  local records, tickets, texts = {}, {}, {}
+  for _, entry in ipairs(entries(redis.call("HGETALL", KEY.jobs), false)) do
+    local job_id, part = string.match(entry[1], "^([^:]+):?(.*)$")
+    if part == "" then
+      records[#records + 1] = { job_id, cmsgpack.unpack(entry[2]) }
+    elseif part == "ticket" then
+      tickets[#tickets + 1] = { job_id, cmsgpack.unpack(entry[2]) }
+    else
+      texts[#texts + 1] = entry
+    end
+  end
+  return records, tickets, texts
+end
+
 for _ = 3, #ARGV do
+  local records, tickets, texts = jobs()
   local outbox = zset(redis.call("ZRANGE", KEY.outbox, 0, -1, "WITHSCORES"))
   for _, entry in ipairs(outbox) do
     entry[1] = cmsgpack.unpack(entry[1])
@@ -34,11 +53,14 @@ for _ = 3, #ARGV do
     entries(redis.call("HGETALL", KEY.groups), true),
     entries(redis.call("HGETALL", KEY.signatures), false),
     entries(redis.call("HGETALL", KEY.pairs), true),
-    entries(redis.call("HGETALL", KEY.jobs), true),
-    entries(redis.call("HGETALL", KEY.tickets), true),
-    entries(redis.call("HGETALL", KEY.bodies), false),
+    entries(redis.call("HGETALL", KEY.ends), false),
+    entries(redis.call("HGETALL", KEY.intents), false),
+    records,
+    tickets,
+    texts,
     zset(redis.call("ZRANGE", KEY.leases, 0, -1, "WITHSCORES")),
     entries(redis.call("HGETALL", KEY.limbo), false),
+    redis.call("ZRANGE", KEY.queue, 0, -1),
     zset(redis.call("ZRANGE", KEY.due, 0, -1, "WITHSCORES")),
     outbox,
     entries(redis.call("HGETALL", KEY.counts), false),

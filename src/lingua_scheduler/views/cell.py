@@ -8,6 +8,7 @@ import msgspec
 
 from lingua_scheduler.core.ids import check_cell
 from lingua_scheduler.core.records import Cell, Event, GroupRecord, JobRecord, NodeRecord, Profile, Ticket
+from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.store.scripts import script
 
 if TYPE_CHECKING:
@@ -23,11 +24,14 @@ class _Packed(msgspec.Struct, array_like=True, frozen=True):
     groups: list[tuple[str, GroupRecord]]
     signatures: list[tuple[str, str]]
     pairs: list[tuple[str, list[int]]]
+    ends: list[tuple[str, str]]
+    intents: list[tuple[str, str]]
     jobs: list[tuple[str, JobRecord]]
     tickets: list[tuple[str, Ticket]]
     bodies: list[tuple[str, str]]
     leases: list[tuple[str, int]]
     limbo: list[tuple[str, str]]
+    queue: list[str]
     due: list[tuple[str, int]]
     outbox: list[tuple[Event, int]]
     counts: list[tuple[str, str]]
@@ -37,9 +41,13 @@ _CELL: Final = script("views/cell")
 _decode: Final = msgspec.msgpack.Decoder(_Packed).decode
 
 
-async def read_cell(engine: Engine, cell: str) -> Cell:
+async def read_cell(engine: Engine, cell: str) -> Cell | Refusal:
     """Read the whole cell atomically."""
-    packed = _decode(await engine.run(_CELL, check_cell(cell), (b"\x90",)))
+    try:
+        cell = check_cell(cell)
+    except Invalid as invalid:
+        return invalid.refusal
+    packed = _decode(await engine.run(_CELL, cell, (b"\x90",)))
     return Cell(
         now_ms=packed.now_ms,
         nodes=dict(packed.nodes),
@@ -49,11 +57,14 @@ async def read_cell(engine: Engine, cell: str) -> Cell:
         groups={int(group): record for group, record in packed.groups},
         signatures={signature: int(group) for signature, group in packed.signatures},
         pairs=dict(packed.pairs),
+        ends={name: int(number) for name, number in packed.ends},
+        intents=dict(packed.intents),
         jobs=dict(packed.jobs),
         tickets=dict(packed.tickets),
         bodies=dict(packed.bodies),
         leases=[member for member, _ in packed.leases],
         limbo={lease: int(fenced_at) for lease, fenced_at in packed.limbo},
+        queue=packed.queue,
         due=dict(packed.due),
         outbox=packed.outbox,
         counts={name: int(number) for name, number in packed.counts},

@@ -1,5 +1,6 @@
 #!lua flags=no-writes
 --[[ job: everything known of a job.
+  KEYS  jobs
   ARGV  now_ms rules, then for each: { job_id }
   OUT   JOB record ticket payload result | UNKNOWN_JOB                                                             ]]
 local answers = {}
@@ -9,9 +10,9 @@ for i = 3, #ARGV do
   local job = redis.call("HGET", KEY.jobs, job_id)
   local answer = { "UNKNOWN_JOB" }
   if job then
-    local bodies = redis.call("HMGET", KEY.bodies, job_id .. ":payload", job_id .. ":result")
-    local ticket = redis.call("HGET", KEY.tickets, job_id)
-    answer = { "JOB", cmsgpack.unpack(job), cmsgpack.unpack(ticket), bodies[1] or "", bodies[2] or "" }
+    local ticket, payload, result =
+      unpack(redis.call("HMGET", KEY.jobs, job_id .. ":ticket", job_id .. ":payload", job_id .. ":result"))
+    answer = { "JOB", cmsgpack.unpack(job), cmsgpack.unpack(ticket), payload or "", result or "" }
   end
   answers[#answers + 1] = cmsgpack.pack(answer)
 end

@@ -1,5 +1,6 @@
 #!lua flags=no-writes
 --[[ node: everything known of a node, and the attempts that hold its slots.
+  KEYS  nodes · profiles · groups · leases · limbo
   ARGV  now_ms rules, then for each: { node_id }
   OUT   NODE record profile { pairs } { leases: lease fenced_at_ms (0 = not fenced) } | UNKNOWN_NODE                ]]
 -- include: leases_of

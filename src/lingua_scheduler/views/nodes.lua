@@ -1,8 +1,10 @@
 #!lua flags=no-writes
 --[[ nodes: a page of the cell's nodes with their ledgers, each page one instant. A node that is there from the first
   page to the last is on one of them at least once.
+  KEYS  nodes · standing · jobs · leases · limbo · due
   ARGV  now_ms rules, then for each: { cursor count }                       (cursor "0" = from the start)
-  OUT   NODES now_ms cursor { node_id record score { lease fenced_at_ms { job's state attempt node epoch } } }      ]]
+  OUT   NODES now_ms cursor { node_id record score { lease fenced_at_ms due_at_ms { state attempt node epoch } } }
+        (fenced_at_ms 0 = it is not; due_at_ms -1 = never; the job's state and so on, { } = there is no job)       ]]
 -- include: clock, leases_of
 local now, answers = clock(ARGV[1]), {}
 
@@ -17,7 +19,9 @@ for i = 3, #ARGV do
       local packed = redis.call("HGET", KEY.jobs, entry[2])
       local job = packed and cmsgpack.unpack(packed)
       local current = job and { job[JOB.state], job[JOB.attempt], job[JOB.node], job[JOB.epoch] } or {}
-      leases[k] = { entry[1], tonumber(redis.call("HGET", KEY.limbo, entry[1]) or 0), current }
+      local fenced_at = tonumber(redis.call("HGET", KEY.limbo, entry[1]) or 0)
+      local due = redis.call("ZSCORE", KEY.due, fenced_at > 0 and "l:" .. entry[1] or "j:" .. entry[2])
+      leases[k] = { entry[1], fenced_at, tonumber(due or -1), current }
     end
     local score = tonumber(redis.call("ZSCORE", KEY.standing, node_id) or -1)
     found[#found + 1] = { node_id, cmsgpack.unpack(page[2][n + 1]), score, leases }

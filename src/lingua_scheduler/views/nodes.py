@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.ids import check_cell, check_int, check_text
+from lingua_scheduler.core.ids import check_cell, check_cursor, check_int
 from lingua_scheduler.core.records import Ledger
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.store.face import Answer, Face, pack
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
 
 NODES_PER_PAGE: Final = 200
-#: The engine reads a cursor as an unsigned 64-bit number, and fails on a larger one.
-_CURSORS: Final = 2**64
 
 
 class Nodes(Answer, frozen=True, tag="NODES"):
@@ -28,18 +26,11 @@ class Nodes(Answer, frozen=True, tag="NODES"):
 _NODES: Final = Face("views/nodes", Nodes)
 
 
-def _cursor(value: object) -> str:
-    text = check_text("cursor", value, 20)
-    if text.isascii() and text.isdecimal() and int(text) < _CURSORS:
-        return text
-    raise Invalid("cursor must be one that an earlier page gave, or 0")
-
-
 async def read_nodes(engine: Engine, cell: str, cursor: str = "0", count: int = NODES_PER_PAGE) -> Nodes | Refusal:
     """Look at about `count` nodes, from `cursor` on."""
     try:
         cell = check_cell(cell)
-        item = pack((_cursor(cursor), check_int("count", count, 1, 10_000)))
+        item = pack((check_cursor(cursor), check_int("count", count, 1, 10_000)))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _NODES(engine, cell, item)

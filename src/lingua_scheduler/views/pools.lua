@@ -1,30 +1,46 @@
 #!lua flags=no-writes
---[[ pools: the pairs of a cell, and how their nodes stand. Costs a count for each group, whatever its size.
-  ARGV  now_ms rules, then for each: { pair }                               (pair "" = all)
-  OUT   POOLS { pair { nodes by standing } }                                                                       ]]
+--[[ pools: a page of a cell's pairs, or one, and how their nodes stand. Costs some counts for each group, whatever its
+  size. A pair that is there from the first page to the last is on one of them at least once.
+  KEYS  standing · pairs
+  ARGV  now_ms rules, then for each: { pair cursor count }                  (pair "" = all; cursor "0" = from the start)
+  OUT   POOLS cursor { pair { nodes by standing } }                                                                ]]
 -- include: groups_of
-local answers = {}
+local answers, counted = {}, {}
 
-local function by_standing(groups)
-  local numbers = {}
-  for standing = 0, STANDING.count - 1 do
-    numbers[standing + 1] = 0
-    for _, group in ipairs(groups) do
+local function by_standing(group)
+  if not counted[group] then
+    counted[group] = {}
+    for standing = 0, STANDING.last do
       local score = STANDING.count * group + standing
-      numbers[standing + 1] = numbers[standing + 1] + redis.call("ZCOUNT", KEY.standing, score, score)
+      counted[group][standing + 1] = redis.call("ZCOUNT", KEY.standing, score, score)
     end
   end
-  return numbers
+  return counted[group]
+end
+
+local function pool(pair)
+  local numbers = {}
+  for n = 1, STANDING.last + 1 do
+    numbers[n] = 0
+    for _, group in ipairs(groups_of(pair)) do
+      numbers[n] = numbers[n] + by_standing(group)[n]
+    end
+  end
+  return { pair, numbers }
 end
 
 for i = 3, #ARGV do
-  local pair = cmsgpack.unpack(ARGV[i])[1]
-  local wanted = pair ~= "" and { pair } or redis.call("HKEYS", KEY.pairs)
-  table.sort(wanted)
+  local pair, cursor, count = unpack(cmsgpack.unpack(ARGV[i]))
   local pools = {}
-  for n, name in ipairs(wanted) do
-    pools[n] = { name, by_standing(groups_of(name)) }
+  if pair ~= "" then
+    cursor, pools[1] = "0", pool(pair)
+  else
+    local page = redis.call("HSCAN", KEY.pairs, cursor, "COUNT", count)
+    cursor = page[1]
+    for n = 1, #page[2], 2 do
+      pools[#pools + 1] = pool(page[2][n])
+    end
   end
-  answers[#answers + 1] = cmsgpack.pack({ "POOLS", pools })
+  answers[#answers + 1] = cmsgpack.pack({ "POOLS", cursor, pools })
 end
 return answers

@@ -26,14 +26,17 @@ class Pool(msgspec.Struct, frozen=True):
 
 
 class _Pools(Answer, frozen=True, tag="POOLS"):
+    cursor: str
     pools: list[tuple[str, list[int]]]
 
 
 _POOLS: Final = Face("views/pools", _Pools)
 
+PAIRS_PER_PAGE: Final = 100
+
 
 async def read_pools(engine: Engine, cell: str, pair: str = "") -> list[Pool] | Refusal:
-    """Look at one pair, or at all that the cell serves."""
+    """Look at one pair, or at all that the cell serves, a page at a time: the engine is never held up for long."""
     try:
         cell = check_cell(cell)
         name = str(Pair.parse(pair)) if check_text("pair", pair, 256) else ""
@@ -41,9 +44,16 @@ async def read_pools(engine: Engine, cell: str, pair: str = "") -> list[Pool] | 
         return Refusal("INVALID_MESSAGE", f"pair: {unknown}")
     except Invalid as invalid:
         return invalid.refusal
-    answer = await _POOLS(engine, cell, pack((name,)))
-    assert isinstance(answer, _Pools)  # noqa: S101 - it refuses nothing
+    found: dict[str, list[int]] = {}
+    cursor = "0"
+    while True:
+        answer = await _POOLS(engine, cell, pack((name, cursor, PAIRS_PER_PAGE)))
+        assert isinstance(answer, _Pools)  # noqa: S101 - it refuses nothing
+        found.update(answer.pools)
+        cursor = answer.cursor
+        if cursor == "0":
+            break
     return [
         Pool(name, sum(numbers), {standing.name: numbers[standing] for standing in Standing})
-        for name, numbers in answer.pools
+        for name, numbers in sorted(found.items())
     ]

@@ -11,8 +11,8 @@ import sys
 from lingua_scheduler.store.embedded import Embedded
 
 
-async def main(data_dir: str, *, fork: bool) -> None:
-    async with Embedded(data_dir) as engine:
+async def main(data_dir: str, *, fork: bool, fsync: bool) -> None:
+    async with Embedded(data_dir, "fsync" if fsync else "default") as engine:
         child = os.fork() if fork else 0
         if fork and child == 0:
             signal.pause()
@@ -24,4 +24,4 @@ async def main(data_dir: str, *, fork: bool) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], fork="--fork" in sys.argv))
+    asyncio.run(main(sys.argv[1], fork="--fork" in sys.argv, fsync="--fsync" in sys.argv))

@@ -4,12 +4,15 @@ import msgspec
 import pytest
 
 from lingua_scheduler.core.records import (
+    FORGET_FROM,
+    HEARD_STEP_MS,
     STANDINGS,
     TABLES,
     GroupRecord,
     JobRecord,
     NodeRecord,
     Past,
+    PastAttempt,
     Profile,
     Record,
     Rules,
@@ -23,6 +26,7 @@ from lingua_scheduler.core.records import (
     [
         ("JOB", JobRecord),
         ("PAST", Past),
+        ("PAST_ATTEMPT", PastAttempt),
         ("TICKET", Ticket),
         ("NODE", NodeRecord),
         ("PROFILE", Profile),
@@ -43,6 +47,8 @@ def test_a_field_has_the_same_place_in_python_and_in_lua(name: str, record: type
         (NodeRecord, "used max limbo group standing epoch reported intent lost_at_ms seen_at_ms away_until_ms"),
         (Ticket, "job session utterance pair fallback ack_ms run_ms timeout_ms max_retry seed trace"),
         (Past, "tries undelivered overloaded lost released_at_ms reason attempts"),
+        (PastAttempt, "attempt node cause ended_at_ms next_state next_attempt"),
+        (GroupRecord, "signature pairs"),
     ],
 )
 def test_a_field_never_moves(record: type[Record], fields: str) -> None:
@@ -52,7 +58,10 @@ def test_a_field_never_moves(record: type[Record], fields: str) -> None:
 
 def test_a_standing_fits_into_the_index_and_the_scripts_know_all_of_them() -> None:
     assert max(Standing) < STANDINGS
-    assert TABLES["STANDING"] == {standing.name: str(standing.value) for standing in Standing} | {"count": "16"}
+    assert TABLES["STANDING"] == {standing.name: str(standing.value) for standing in Standing} | {
+        "count": "16",
+        "last": "5",
+    }
 
 
 def test_the_rules_are_those_of_the_design() -> None:
@@ -66,8 +75,22 @@ def test_the_rules_are_those_of_the_design() -> None:
     )
     assert (rules.result_ttl_ms, rules.cell_capacity, rules.max_groups) == (120_000, 1_000, 256)
     assert (rules.max_undelivered, rules.max_lost) == (10, 2)
+    assert (rules.intent_ttl_ms, rules.fallback_poll_ms) == (7 * 86_400_000, 100)
+
+
+def test_what_is_only_to_be_forgotten_is_due_after_every_clock_and_exactly() -> None:
+    """A score is a double: all of it must be a whole number there."""
+    year_5000_ms = 95_617_584_000_000
+    assert TABLES["DUE"] == {"forget": str(FORGET_FROM)}
+    assert year_5000_ms < FORGET_FROM
+    assert FORGET_FROM + year_5000_ms < 2**53
+
+
+def test_a_sign_of_life_is_written_down_far_more_often_than_silence_matters() -> None:
+    assert TABLES["HEARD"] == {"step_ms": "100"}
+    assert Rules().stale_ms > HEARD_STEP_MS * 100
 
 
 def test_a_record_is_an_array_in_the_engine() -> None:
-    assert msgspec.msgpack.encode(GroupRecord("s", 1, ["en:zh"])) == b"\x93\xa1s\x01\x91\xa5en:zh"
+    assert msgspec.msgpack.encode(GroupRecord("s", ["en:zh"])) == b"\x92\xa1s\x91\xa5en:zh"
     assert msgspec.msgpack.decode(b"\x90", type=Past) == Past()

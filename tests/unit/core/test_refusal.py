@@ -103,6 +103,7 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "RELEASED",
         "REPLACED",
         "SETTLED",
+        "STRAYS",
         "TAKEN",
     }
     states = {"CREATED"}

@@ -165,9 +165,17 @@ def test_a_reader_says_that_it_does_not_write(path: str) -> None:
 def test_only_what_takes_on_new_work_is_refused_when_memory_is_short() -> None:
     """Everything that frees, relays or ends runs under memory pressure too."""
     strict = {path for path in PACKAGED if read_packaged(path).splitlines()[0] == "#!lua"}
-    assert strict == {"flows/dispatch", "flows/register"}
+    assert strict == {"flows/dispatch"}
 
 
 def test_all_keys_of_a_cell_share_its_tag() -> None:
     assert cell_key("lingua:v1", "c0", "jobs") == "lingua:v1:{c0}:jobs"
     assert len(set(CELL_KEY_NAMES)) == len(CELL_KEY_NAMES)
+
+
+@pytest.mark.parametrize("path", PACKAGED)
+def test_the_contract_of_a_script_names_the_keys_that_it_is_composed_with(path: str) -> None:
+    header = read_packaged(path).split("]]", 1)[0]
+    named = header.split("  KEYS  ", 1)[-1].split("  ARGV  ", 1)[0]
+    wanted = [key for key in CELL_KEY_NAMES if key in script(path).keys]
+    assert [word for word in named.split() if word != "·"] == wanted, f"KEYS  {' · '.join(wanted)}"

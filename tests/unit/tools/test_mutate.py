@@ -89,7 +89,7 @@ def test_a_mutant_is_named_by_its_text_and_not_by_its_line() -> None:
 def test_every_mutant_of_a_real_flow_is_lua() -> None:
     text = (FLOWS / "ack.lua").read_text(encoding="utf-8")
     found = mutants("flows/ack", text)
-    assert len(found) > 25
+    assert len(found) > 20
     assert all(mutant.text != text for mutant in found)
     assert all(parses(mutant.text.split("\n", 1)[1]) for mutant in found)
     assert all(mutant.text.startswith("#!lua") for mutant in found)

@@ -13,7 +13,7 @@ local function attempt_of(job, attempt, node_id, epoch)
     return state == "FINISHED" and "FINISHED" or "CURRENT"
   end
   for _, entry in ipairs(#job[JOB.past] > 0 and job[JOB.past][PAST.attempts] or {}) do
-    if entry[1] == attempt and entry[2] == node_id then
+    if entry[PAST_ATTEMPT.attempt] == attempt and entry[PAST_ATTEMPT.node] == node_id then
       return "STALE_ATTEMPT", entry
     end
   end

@@ -1,6 +1,6 @@
 -- The current attempt is over without a result: note it, and free its slot or leave it in limbo until the node has
--- confirmed. `next_state` is what the message that ended it is told, however often it is repeated.
--- include: node_at, put_node, free_slot, enter_limbo, post
+-- confirmed. `next_state` is what the message that ended it is told, however often it is repeated. Gives the note.
+-- include: node_at, put_node, free_slot, enter_limbo, post, past_of
 local function close_attempt(job_id, job, cause, next_state, now, rules)
   local node_id, attempt = job[JOB.node], job[JOB.attempt]
   local node, lease = node_at(node_id), node_id .. ":" .. job_id .. ":" .. attempt
@@ -11,6 +11,13 @@ local function close_attempt(job_id, job, cause, next_state, now, rules)
     free_slot(node, lease)
   end
   put_node(node_id, node)
-  local attempts = job[JOB.past][PAST.attempts]
-  attempts[#attempts + 1] = { attempt, node_id, cause.name, now, next_state }
+  local entry, attempts = NEW.past_attempt, past_of(job)[PAST.attempts]
+  entry[PAST_ATTEMPT.attempt] = attempt
+  entry[PAST_ATTEMPT.node] = node_id
+  entry[PAST_ATTEMPT.cause] = cause.name
+  entry[PAST_ATTEMPT.ended_at_ms] = now
+  entry[PAST_ATTEMPT.next_state] = next_state
+  entry[PAST_ATTEMPT.next_attempt] = next_state == "RETRYING" and attempt + 1 or attempt
+  attempts[#attempts + 1] = entry
+  return entry
 end

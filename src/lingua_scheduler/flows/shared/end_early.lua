@@ -3,7 +3,10 @@
 local function end_early(job_id, job, state, cause, reason, now, rules)
   local past = past_of(job)
   past[PAST.reason] = reason
-  if job[JOB.state] ~= "RETRYING" then
+  if job[JOB.state] == "RETRYING" then
+    -- include: ticket_of, leave_queue
+    leave_queue(job_id, job, ticket_of(job_id))
+  else
     close_attempt(job_id, job, cause, state, now, rules)
   end
   end_job(job_id, job, state, reason, rules[RULE.result_ttl_ms], now)

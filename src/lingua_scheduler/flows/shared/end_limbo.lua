@@ -1,6 +1,6 @@
--- The node no longer works on a fenced attempt: its slot is free. A lost node that has confirmed everything serves
+-- The node no longer works on a fenced attempt: its slot is free. A lost node that has confirmed everything may serve
 -- again, and is watched again. Says whether there was such a limbo; writing the node is the caller's.
--- include: free_slot, restand, look_again
+-- include: free_slot, restand, look_again, come_back
 local function end_limbo(node_id, node, lease, now, rules)
   if redis.call("HDEL", KEY.limbo, lease) == 0 then
     return false
@@ -8,9 +8,7 @@ local function end_limbo(node_id, node, lease, now, rules)
   redis.call("ZREM", KEY.due, "l:" .. lease)
   node[NODE.limbo] = node[NODE.limbo] - 1
   free_slot(node, lease)
-  local lost_at = node[NODE.lost_at_ms]
-  if lost_at > 0 and node[NODE.limbo] == 0 and node[NODE.seen_at_ms] > lost_at then
-    node[NODE.lost_at_ms] = 0
+  if come_back(node) then
     look_again(node_id, node, now, rules)
   end
   restand(node, now, rules)

@@ -1,16 +1,20 @@
 -- Erase a node that holds no current attempt and cannot be chosen: its record, its group, and what is left of it in
--- limbo.
+-- limbo. What the operator wants of it stays with its name, for when it comes back.
 -- include: node_at, leases_of, leave_group
-local function forget_node(node_id, node)
+local function forget_node(node_id, node, now, rules)
   for _, entry in ipairs(leases_of(node_id)) do
     redis.call("ZREM", KEY.leases, entry[1])
     redis.call("HDEL", KEY.limbo, entry[1])
     redis.call("ZREM", KEY.due, "l:" .. entry[1])
   end
-  leave_group(node[NODE.group])
   redis.call("ZREM", KEY.standing, node_id)
-  redis.call("ZREM", KEY.due, "n:" .. node_id)
+  leave_group(node[NODE.group])
+  redis.call("ZREM", KEY.due, "n:" .. node_id, "r:" .. node_id)
   redis.call("HDEL", KEY.profiles, node_id)
   redis.call("HDEL", KEY.nodes, node_id)
   known_nodes[node_id] = false
+  if node[NODE.intent] ~= "active" then
+    redis.call("HSET", KEY.intents, node_id, node[NODE.intent])
+    redis.call("ZADD", KEY.due, DUE.forget + now + rules[RULE.intent_ttl_ms], "i:" .. node_id)
+  end
 end

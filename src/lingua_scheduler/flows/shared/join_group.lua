@@ -1,23 +1,22 @@
--- One node more in the group of this capability; the first one makes the group. Nodes without any pair are group 0.
+-- The group of this capability; its first node makes it. Nodes without any pair are group 0.
 local function join_group(signature, served)
   if #served == 0 then
     return 0
   end
   local group = tonumber(redis.call("HGET", KEY.signatures, signature))
   if group then
-    local record = cmsgpack.unpack(redis.call("HGET", KEY.groups, group))
-    record[GROUP.nodes] = record[GROUP.nodes] + 1
-    redis.call("HSET", KEY.groups, group, cmsgpack.pack(record))
     return group
   end
+  -- include: change_pairs
   group = redis.call("HINCRBY", KEY.counts, "group", 1)
   redis.call("HSET", KEY.signatures, signature, group)
-  redis.call("HSET", KEY.groups, group, cmsgpack.pack({ signature, 1, served }))
-  for _, pair in ipairs(served) do
-    local packed = redis.call("HGET", KEY.pairs, pair)
-    local groups = packed and cmsgpack.unpack(packed) or {}
+  local record = NEW.group
+  record[GROUP.signature] = signature
+  record[GROUP.pairs] = served
+  redis.call("HSET", KEY.groups, group, cmsgpack.pack(record))
+  change_pairs(served, 1, function(groups)
     groups[#groups + 1] = group
-    redis.call("HSET", KEY.pairs, pair, cmsgpack.pack(groups))
-  end
+    return groups
+  end)
   return group
 end

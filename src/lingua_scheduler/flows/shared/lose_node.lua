@@ -2,13 +2,12 @@
 -- a visit, so that a large node cannot hold up the engine; the due-list comes back for the rest.
 -- include: put_node, restand, move_leases_on, look_again, forget_node
 local function lose_node(node_id, node, now, rules)
-  node[NODE.away_until_ms] = 0
   restand(node, now, rules)
   put_node(node_id, node)
   if move_leases_on(node_id, CAUSE.lost_early, CAUSE.lost, 64, now, rules) then
     redis.call("ZADD", KEY.due, now, "n:" .. node_id)
   elseif now - node[NODE.lost_at_ms] >= rules[RULE.node_record_ttl_ms] then
-    forget_node(node_id, node)
+    forget_node(node_id, node, now, rules)
   else
     look_again(node_id, node, now, rules)
   end

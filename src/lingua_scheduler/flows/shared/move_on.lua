@@ -1,7 +1,7 @@
--- The current attempt failed: the job goes to another node, or ends. Says which.
--- include: past_of, close_attempt, place_again, end_job
+-- The current attempt failed: the job goes to another node, or ends. Gives the note on the attempt that says which.
+-- include: ticket_of, past_of, close_attempt, place_again, end_job
 local function move_on(job_id, job, cause, reason, now, rules)
-  local ticket = cmsgpack.unpack(redis.call("HGET", KEY.tickets, job_id))
+  local ticket = ticket_of(job_id)
   local past = past_of(job)
   if cause.counts then
     past[cause.counts] = past[cause.counts] + 1
@@ -20,12 +20,12 @@ local function move_on(job_id, job, cause, reason, now, rules)
     state = "FAILED"
   end
 
-  close_attempt(job_id, job, cause, state, now, rules)
+  local entry = close_attempt(job_id, job, cause, state, now, rules)
   if state == "RETRYING" then
-    place_again(job_id, job, ticket, now, rules)
+    place_again(job_id, job, ticket, entry, now, rules)
   else
     past[PAST.reason] = why
     end_job(job_id, job, state, why, rules[RULE.result_ttl_ms], now)
   end
-  return state
+  return entry
 end

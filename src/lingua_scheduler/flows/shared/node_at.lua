@@ -1,6 +1,7 @@
 -- A node's record, one table for each node in a run: two copies would overwrite each other. The index is what the
--- engine's `standing` and `room` say of it until `put_node` brings them up to date.
-local known_nodes, indexed = {}, {}
+-- engine's `standing` and `room` say of it until `put_node` brings them up to date. Woken are the nodes that came to
+-- have room in this run: somebody may be waiting for them.
+local known_nodes, indexed, woken = {}, {}, {}
 
 local function node_at(node_id)
   local node = known_nodes[node_id]

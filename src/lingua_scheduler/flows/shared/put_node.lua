@@ -11,6 +11,7 @@ local function put_node(node_id, node)
     end
     if standing == STANDING.available and group > 0 then
       redis.call("HINCRBY", KEY.room, group, 1)
+      woken[#woken + 1] = node_id
     end
     place[1], place[2] = group, standing
   end

@@ -1,11 +1,15 @@
--- Take a slot of the node for the job's next attempt. A number under which the node claims to work already (it lies, or
--- our memory was rolled back) is passed over.
+-- Take a slot of the node for the job's next attempt; writing the job is the caller's. A number under which the node
+-- claims to work already (it lies, or our memory was rolled back) is passed over, and `entry`, the note on the attempt
+-- before, says so.
 -- include: put_node
-local function reserve(job_id, job, node_id, node, ack_ms, now)
+local function reserve(job_id, job, node_id, node, ack_ms, entry, now)
   local attempt = job[JOB.attempt]
   repeat
     attempt = attempt + 1
   until redis.call("ZADD", KEY.leases, 0, node_id .. ":" .. job_id .. ":" .. attempt) == 1
+  if entry then
+    entry[PAST_ATTEMPT.next_attempt] = attempt
+  end
   node[NODE.used] = node[NODE.used] + 1
   if node[NODE.used] >= node[NODE.max] then
     node[NODE.standing] = STANDING.full
@@ -20,6 +24,5 @@ local function reserve(job_id, job, node_id, node, ack_ms, now)
   job[JOB.dispatched_at_ms] = 0
   job[JOB.accepted_at_ms] = 0
   job[JOB.started_at_ms] = 0
-  redis.call("ZADD", KEY.due, math.min(now + ack_ms, job[JOB.deadline_at_ms]), "j:" .. job_id)
-  redis.call("HSET", KEY.jobs, job_id, cmsgpack.pack(job))
+  redis.call("ZADD", KEY.due, math.min(now + ack_ms, now + job[JOB.run_ms], job[JOB.deadline_at_ms]), "j:" .. job_id)
 end

@@ -1,12 +1,17 @@
--- Judge anew whether a node can be chosen: exactly one answer, the first that holds.
+-- Judge anew whether a node can be chosen: exactly one answer, the first that holds. One that may be dead is called
+-- that, whatever was said of it before; in a grace it is not dead.
 local function restand(node, now, rules)
   local standing = STANDING.available
-  if node[NODE.intent] ~= "active" then
-    standing = STANDING.draining
-  elseif node[NODE.reported] ~= "ready" or node[NODE.cut_off] == 1 or node[NODE.away_until_ms] > 0 then
-    standing = STANDING.not_ready
-  elseif node[NODE.lost_at_ms] > 0 or now - node[NODE.seen_at_ms] >= rules[RULE.stale_ms] then
+  if node[NODE.lost_at_ms] > 0 then
     standing = STANDING.stale
+  elseif node[NODE.away_until_ms] > 0 then
+    standing = STANDING.not_ready
+  elseif now - node[NODE.seen_at_ms] >= rules[RULE.stale_ms] then
+    standing = STANDING.stale
+  elseif node[NODE.intent] ~= "active" then
+    standing = STANDING.draining
+  elseif node[NODE.reported] ~= "ready" or node[NODE.cut_off] == 1 then
+    standing = STANDING.not_ready
   elseif node[NODE.rest_until_ms] > now then
     standing = STANDING.resting
   elseif node[NODE.used] >= node[NODE.max] then

@@ -1,6 +1,6 @@
 -- Everything overdue, at most `limit` entries. What one entry settles may settle another: each is looked at only if
 -- it is still due. Says how many were settled and whether more are due.
--- include: settle_job, settle_limbo, settle_node
+-- include: settle_job, settle_limbo, settle_node, settle_need, serve
 local function settle(limit, now, rules)
   local settled = 0
   for _, member in ipairs(redis.call("ZRANGEBYSCORE", KEY.due, "-inf", now, "LIMIT", 0, limit)) do
@@ -11,9 +11,15 @@ local function settle(limit, now, rules)
         settle_job(id, now, rules)
       elseif kind == "l" then
         settle_limbo(id, now, rules)
-      else
+      elseif kind == "n" then
         settle_node(id, now, rules)
+      elseif kind == "w" then
+        settle_need(id, now, rules)
+      else
+        redis.call("ZREM", KEY.due, member)
+        woken[1] = id
       end
+      serve(now)
       settled = settled + 1
     end
   end

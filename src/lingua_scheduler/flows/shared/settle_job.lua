@@ -1,15 +1,22 @@
--- Time has passed for a job under way: an ack, a result or the job itself is overdue, or it looks for a node again.
--- include: move_on, place_again, end_early
+-- Time has passed for a job under way: an ack, a result or the job itself is overdue. An ack leaves the due-list as it
+-- is, for most jobs end before it matters; so it may only be found here that the time for the result counts by now.
+-- Until the ack somebody looks at least once in `run_ms`: whenever it comes, the time for the result is not missed.
+-- include: ticket_of, move_on, end_early
 local function settle_job(job_id, now, rules)
   local job = cmsgpack.unpack(redis.call("HGET", KEY.jobs, job_id))
-  local state = job[JOB.state]
-  if now >= job[JOB.deadline_at_ms] then
+  local deadline, run_ms = job[JOB.deadline_at_ms], job[JOB.run_ms]
+  if now >= deadline then
     end_early(job_id, job, "EXPIRED", CAUSE.expired, "deadline", now, rules)
-  elseif state == "RETRYING" then
-    place_again(job_id, job, cmsgpack.unpack(redis.call("HGET", KEY.tickets, job_id)), now, rules)
-  elseif SOURCES.ACCEPTED[state] then
-    move_on(job_id, job, CAUSE.ack_timeout, "ack_timeout", now, rules)
+    return
+  end
+  local cause, over_at, look_at = CAUSE.run_timeout, job[JOB.accepted_at_ms] + run_ms, deadline
+  if SOURCES.ACCEPTED[job[JOB.state]] then
+    cause, look_at = CAUSE.ack_timeout, now + run_ms
+    over_at = job[JOB.reserved_at_ms] + ticket_of(job_id)[TICKET.ack_ms]
+  end
+  if now >= over_at then
+    move_on(job_id, job, cause, cause.name, now, rules)
   else
-    move_on(job_id, job, CAUSE.run_timeout, "run_timeout", now, rules)
+    redis.call("ZADD", KEY.due, math.min(over_at, look_at, deadline), "j:" .. job_id)
   end
 end

@@ -1,4 +1,4 @@
--- Count jobs by name in memory; `write_tally` writes the sums, one call for each name.
+-- Count jobs by name in memory; `write_tally` writes the sums.
 local tallied = {}
 
 local function tally(name)

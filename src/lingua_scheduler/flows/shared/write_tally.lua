@@ -1,4 +1,4 @@
--- Write what was tallied in this run. The last act of every flow that accepts or ends jobs.
+-- Write what was tallied in this run, one call for each name. The last act of every flow that accepts or ends jobs.
 -- include: tally
 local function write_tally()
   for name, number in pairs(tallied) do

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from lingua_scheduler.core.errors import LinguaError
 from lingua_scheduler.core.refusal import Refusal
@@ -19,6 +20,7 @@ from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.register import register
 from lingua_scheduler.flows.started import started
 from lingua_scheduler.flows.stopped import stopped
+from lingua_scheduler.flows.undeliver import undeliver
 
 if TYPE_CHECKING:
     import random
@@ -66,7 +68,8 @@ class Fleet:
         self.nodes = {node.node_id: node for node in nodes}
         self._tally = tally
         self._app: App
-        self._ended: dict[str, asyncio.Future[None]] = {}
+        # Weak: an entry goes when nobody waits for it any more, so that a long demo does not grow.
+        self._ended: WeakValueDictionary[str, asyncio.Future[None]] = WeakValueDictionary()
         self._errands: set[asyncio.Task[None]] = set()
 
     def attach(self, app: App) -> None:
@@ -85,7 +88,8 @@ class Fleet:
         sent = node.alive and node.epoch == epoch
         if sent and not node.hangs and (job_id, attempt) not in node.work:
             node.take(job_id, attempt, asyncio.create_task(self._work(node, job_id, attempt)))
-        await deliver(self._app.engine, job_id, attempt, node_id, epoch, sent=sent)
+        tell = deliver if sent else undeliver
+        await tell(self._app.engine, job_id, attempt, node_id, epoch)
 
     async def hear(self, event: Event) -> None:
         """What the relayer brings: retries to hand out, attempts to cancel, ends to tell."""
@@ -95,8 +99,8 @@ class Fleet:
         elif event.kind == "fenced":
             self._cancel(self.nodes[event.node], event.job, event.attempt)
         elif event.kind == "ended":
-            ended = self.expect(event.job)
-            if not ended.done():
+            ended = self._ended.get(event.job)
+            if ended is not None and not ended.done():
                 ended.set_result(None)
         elif event.kind == "lost":
             self._tally.news.append(f"{event.node} is lost; its work moves to others")

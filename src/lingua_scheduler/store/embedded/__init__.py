@@ -29,7 +29,8 @@ The number cannot belong to a stranger: who holds the lock is in that group, so 
 Acknowledged means written. The engine runs with `appendfsync no`: it writes each command to the AOF before
 it answers, and a write survives the death of the writer. The guardian syncs the file once a second for the
 case that the power goes. (`everysec` answers before it writes while a sync is running, so it loses answers
-on a slow disk.)
+on a slow disk.) A full disk is the exception: what is answered in the turn in which a write first fails is in
+memory only until there is room, and from then on writes are refused with MISCONF.
 
 Where there is no PR_SET_PDEATHSIG (macOS), an engine whose guardian was killed goes on serving until a
 user's new guardian replaces it; if no user was left either, it stays until the data directory is used

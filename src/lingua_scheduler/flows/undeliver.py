@@ -1,0 +1,25 @@
+"""undeliver: the assignment could not be written to the node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.refusal import Invalid, Refusal
+from lingua_scheduler.flows.attempts import ATTEMPT_REFUSALS, Delivered, check_attempt, refused
+from lingua_scheduler.store.face import Face, No, pack
+
+if TYPE_CHECKING:
+    from lingua_scheduler.store.engine import Engine
+
+
+_UNDELIVER: Final = Face("flows/undeliver", Delivered, refuses=ATTEMPT_REFUSALS)
+
+
+async def undeliver(engine: Engine, job_id: str, attempt_id: int, node_id: str, epoch: str = "") -> Delivered | Refusal:
+    """Say that the node was not told: the reservation is undone, and the job moves on if nobody else got through."""
+    try:
+        cell, attempt = check_attempt(job_id, attempt_id, node_id, epoch)
+    except Invalid as invalid:
+        return invalid.refusal
+    answer = await _UNDELIVER(engine, cell, pack(attempt))
+    return refused(answer, job_id, attempt_id, node_id) if isinstance(answer, No) else answer

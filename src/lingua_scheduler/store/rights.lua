@@ -1,0 +1,16 @@
+#!lua flags=no-writes
+--[[ rights: which commands this user may not give on the cell's keys.
+  ARGV  now_ms rules, then for each: { command }
+  OUT   DENIED { command }                                                                                         ]]
+local answers = {}
+
+for i = 3, #ARGV do
+  local denied = {}
+  for _, command in ipairs(cmsgpack.unpack(ARGV[i])) do
+    if not redis.acl_check_cmd(command, KEY.nodes, "0", "0") then
+      denied[#denied + 1] = command
+    end
+  end
+  answers[#answers + 1] = cmsgpack.pack({ "DENIED", denied })
+end
+return answers

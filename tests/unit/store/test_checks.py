@@ -1,0 +1,212 @@
+"""An engine that somebody else set up: what is refused, what is only said, and that the advice helps."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+import lingua_scheduler
+from lingua_scheduler.app import open_engine
+from lingua_scheduler.config import Settings
+from lingua_scheduler.core.errors import EngineUnfit
+from lingua_scheduler.store.address import parse_address
+from lingua_scheduler.store.checks import check_engine, used_commands, why_unfit
+from lingua_scheduler.store.engine import Engine
+from tests.support.servers import start_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.support.servers import Server
+
+    Start = Callable[..., Server]
+
+PACKAGE: Final = Path(lingua_scheduler.__file__).parent
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """A server with these options; it goes with the test."""
+    servers: list[Server] = []
+
+    def begin(*options: str) -> Server:
+        servers.append(start_server(tmp_path, *options))
+        return servers[-1]
+
+    yield begin
+    for server in servers:
+        server.stop()
+
+
+async def check(url: str) -> None:
+    async with await Engine.connect(url) as engine:
+        await check_engine(engine, parse_address(url), "c0")
+
+
+async def refusal(url: str) -> str:
+    with pytest.raises(EngineUnfit) as caught:
+        await check(url)
+    assert parse_address(url).path in str(caught.value)
+    return str(caught.value)
+
+
+async def obey(server: Server, advice: str) -> None:
+    """Give the command that a message ends with."""
+    async with await Engine.connect(server.url) as engine:
+        await engine.command(*shlex.split(advice))
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        {"valkey_version": "8.0.0", "redis_version": "7.2.4"},
+        {"valkey_version": "255.255.255", "redis_version": "7.2.4"},
+        {"redis_version": "7.0.0"},
+        {"redis_version": "8.2.1"},
+        {},
+    ],
+)
+def test_a_version_from_the_oldest_on_is_fit(info: dict[str, str]) -> None:
+    assert why_unfit(info) == ""
+
+
+@pytest.mark.parametrize(
+    ("info", "why"),
+    [
+        ({"valkey_version": "7.2.11", "redis_version": "7.2.4"}, "is Valkey 7.2.11: Valkey 8.0 or newer, or Redis"),
+        ({"redis_version": "6.2.14"}, "is Redis 6.2.14: "),
+        ({"redis_version": "7.2.4", "redis_mode": "sentinel"}, "is a Sentinel"),
+        ({"valkey_version": "9.0.0", "server_mode": "sentinel"}, "is a Sentinel"),
+    ],
+)
+def test_an_older_version_and_a_sentinel_are_not(info: dict[str, str], why: str) -> None:
+    assert why_unfit(info).startswith(why)
+
+
+async def test_an_engine_that_keeps_everything_is_taken_without_a_word(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    await check(start("--appendonly", "yes").url)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [((), "keeps nothing on disk"), (("--save", "3600 1"), "keeps snapshots only")],
+)
+async def test_without_an_append_only_file_it_is_said_what_that_costs(
+    start: Start, caplog: pytest.LogCaptureFixture, options: tuple[str, ...], said: str
+) -> None:
+    server = start(*options)
+    await check(server.url)
+    assert [(record.levelname, said in record.message) for record in caplog.records] == [("WARNING", True)]
+    await obey(server, caplog.records[0].message.rpartition("; ")[2])
+    caplog.clear()
+    await check(server.url)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+async def test_an_engine_that_drops_keys_is_refused_with_the_command_that_mends_it(start: Start, policy: str) -> None:
+    server = start("--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", policy)
+    why = await refusal(server.url)
+    assert f"maxmemory-policy is {policy}" in why
+    await obey(server, why.rpartition(": ")[2])
+    await check(server.url)
+
+
+async def test_a_policy_for_a_memory_without_bounds_harms_nobody(start: Start) -> None:
+    await check(start("--maxmemory-policy", "allkeys-lru").url)
+
+
+async def test_a_replica_is_refused_with_the_name_of_its_primary(start: Start) -> None:
+    assert "give the URL of its primary, 127.0.0.1:1" in await refusal(start("--replicaof", "127.0.0.1 1").url)
+
+
+# Users who may not do everything.
+
+
+async def guest(server: Server, *rights: str) -> str:
+    await obey(server, shlex.join(["ACL", "SETUSER", "guest", "reset", "on", ">pw", "~*", *rights]))
+    return f"unix://guest:pw@{server.path}"
+
+
+async def test_where_config_is_forbidden_that_is_said_and_no_reason_to_refuse(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = start()
+    await check(await guest(server, "+@all", "-config"))
+    assert ["forbids CONFIG GET" in record.message for record in caplog.records] == [True]
+
+
+async def test_where_info_is_forbidden_that_is_said_and_no_reason_to_refuse(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = start("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+    await check(await guest(server, "+@all", "-@dangerous"))
+    assert ["forbids INFO" in record.message for record in caplog.records] == [True]
+
+
+async def test_a_command_that_the_service_has_taken_away_is_as_good_as_forbidden(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    await check(start("--rename-command", "CONFIG", "").url)
+    assert ["forbids CONFIG GET" in record.message for record in caplog.records] == [True]
+
+
+@pytest.mark.parametrize(
+    ("rights", "why"),
+    [
+        (("+@all", "-evalsha"), "'evalsha' command"),
+        (("+@all", "-script"), "'script|load' command"),
+        (("+@all", "-script|load"), "'script|load' command"),
+        (("+@all", "-hset", "-zadd"), "may not run the command HSET, ZADD"),
+        (("+@all", "-@write"), "may not run the command HDEL, "),
+        (("+@all", "-time"), "may not run the command TIME"),
+        (("+@all", "resetkeys", "~other:*"), "access a key"),
+        (("+@all", "resetkeys", "%R~*"), "access a key"),
+    ],
+)
+async def test_a_user_without_the_rights_of_the_scripts_is_refused_with_the_command_that_gives_them(
+    start: Start, rights: tuple[str, ...], why: str
+) -> None:
+    server = start()
+    url = await guest(server, *rights)
+    said = await refusal(url)
+    assert why in said
+    await obey(server, said[said.index("ACL SETUSER guest ") :])
+    await check(url)
+
+
+def test_every_command_of_every_script_is_asked_for() -> None:
+    scripts = [path.read_text() for room in ("flows", "views") for path in (PACKAGE / room).rglob("*.lua")]
+    called = [call for script in scripts for call in script.split("redis.call(")[1:]]
+    assert len(called) > 100
+    assert {call.partition(",")[0].strip("\"'()").partition('"')[0] for call in called} == set(used_commands())
+
+
+# Where the app opens it.
+
+
+async def test_the_app_refuses_an_unfit_engine_and_takes_it_when_it_is_mended(start: Start) -> None:
+    server = start("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+    settings = Settings.model_validate({"engine": {"url": server.url}})
+    with pytest.raises(EngineUnfit, match="drops keys"):
+        async with open_engine(settings):
+            pass
+    await obey(server, "CONFIG SET maxmemory-policy noeviction")
+    async with open_engine(settings) as (engine, embedded):
+        assert embedded is None
+        assert await engine.command("PING") == b"PONG"
+
+
+@pytest.mark.parametrize("scheme", ["redis+sentinel", "redis+cluster"])
+async def test_the_app_says_that_sentinel_and_cluster_are_not_served_yet(scheme: str) -> None:
+    settings = Settings.model_validate({"engine": {"url": f"{scheme}://:zq@engine:7000"}})
+    with pytest.raises(EngineUnfit, match=r"not served yet; served are one server by redis://") as caught:
+        async with open_engine(settings):
+            pass
+    assert "zq" not in str(caught.value)
