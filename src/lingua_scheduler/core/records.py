@@ -37,6 +37,9 @@ class Standing(IntEnum):
     draining = 5
 
 
+#: The longest array whose length msgpack keeps in one byte.
+_FIXARRAY: Final = 15
+
 #: A node's place in the index is STANDINGS × group + standing, so this bounds the standings there can be.
 STANDINGS: Final = 16
 
@@ -103,12 +106,14 @@ class Ticket(Record, frozen=True):
 class NodeRecord(Record, frozen=True):
     """The part of a node that choosing needs.
 
-    `used` and `limbo` are sizes of the ledger, kept beside it. `ceiling` is what `used` may be: `max`, or more if the
-    node already held more when it last spoke (its slots were lowered, or it came back with work we did not know).
+    The first three are read at a glance, without the rest. `used` and `limbo` are sizes of the ledger, kept beside it.
+    `ceiling` is what `used` may be: `max`, or more if the node already held more when it last spoke (its slots were
+    lowered, or it came back with work we did not know).
     """
 
     used: int
     max: int
+    seen_at_ms: int
     limbo: int
     group: int
     standing: int
@@ -116,7 +121,6 @@ class NodeRecord(Record, frozen=True):
     reported: str
     intent: str
     lost_at_ms: int
-    seen_at_ms: int
     away_until_ms: int
     rest_until_ms: int
     cut_off: int
@@ -286,7 +290,10 @@ def _blank(record: type[Record]) -> str:
 
 
 def _table(record: type[Record]) -> dict[str, str]:
-    return {name: str(position) for name, position in _positions(record).items()}
+    """The position of each field, and how many bytes are before the first: what Lua needs to read only some."""
+    positions = _positions(record)
+    header = 1 if len(positions) <= _FIXARRAY else 3
+    return {name: str(position) for name, position in positions.items()} | {"header": str(header)}
 
 
 #: Ended jobs are in the due-list too, to be forgotten, but this much later than their time: a dispatch, which must

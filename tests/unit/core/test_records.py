@@ -36,7 +36,17 @@ from lingua_scheduler.core.records import (
 )
 def test_a_field_has_the_same_place_in_python_and_in_lua(name: str, record: type[Record]) -> None:
     """Lua counts from 1."""
-    assert TABLES[name] == {field.name: str(place + 1) for place, field in enumerate(msgspec.structs.fields(record))}
+    places = {field.name: str(place + 1) for place, field in enumerate(msgspec.structs.fields(record))}
+    assert TABLES[name] == places | {"header": TABLES[name]["header"]}
+
+
+def test_lua_knows_where_the_first_field_of_a_record_begins() -> None:
+    blank = [0 if field.type is int else "" for field in msgspec.structs.fields(NodeRecord)]
+    node = msgspec.convert(blank, NodeRecord)
+    group = GroupRecord("", [])
+    for name, record in (("NODE", node), ("GROUP", group)):
+        fields = b"".join(map(msgspec.msgpack.encode, msgspec.structs.astuple(record)))
+        assert msgspec.msgpack.encode(record)[int(TABLES[name]["header"]) :] == fields
 
 
 #: Fields are only ever appended: these are where they were when the first cell was written.
@@ -44,7 +54,7 @@ def test_a_field_has_the_same_place_in_python_and_in_lua(name: str, record: type
     ("record", "fields"),
     [
         (JobRecord, "state attempt node epoch acks deadline_at_ms run_ms seed created_at_ms reserved_at_ms"),
-        (NodeRecord, "used max limbo group standing epoch reported intent lost_at_ms seen_at_ms away_until_ms"),
+        (NodeRecord, "used max seen_at_ms limbo group standing epoch reported intent lost_at_ms away_until_ms"),
         (Ticket, "job session utterance pair fallback ack_ms run_ms timeout_ms max_retry seed trace"),
         (Past, "tries undelivered overloaded lost released_at_ms reason attempts"),
         (PastAttempt, "attempt node cause ended_at_ms next_state next_attempt"),

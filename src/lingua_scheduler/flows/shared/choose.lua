@@ -1,6 +1,6 @@
 -- Of two different random nodes with room the one with the lower share of its slots taken; equal: the first. Nodes in
 -- `avoid` only when no other has room. Costs the same for any number of nodes: the index is counted, never walked.
--- include: draw, node_at, nodes_at
+-- include: draw, node_at, less_taken
 local function choose(groups, job, avoid)
   local counts, firsts, total = {}, {}, 0
   for i, room in ipairs(redis.call("HMGET", KEY.room, unpack(groups))) do
@@ -57,9 +57,5 @@ local function choose(groups, job, avoid)
   end
   local second = draw(job, free - 1)
   local two_id = node_number(second >= first and second + 1 or second)
-  local one, two = nodes_at(one_id, two_id)
-  if two[NODE.used] * one[NODE.max] < one[NODE.used] * two[NODE.max] then
-    return two_id, two
-  end
-  return one_id, one
+  return less_taken(one_id, two_id)
 end
