@@ -11,6 +11,7 @@ from lingua_scheduler.config.old_keys import OLD_KEYS
 from lingua_scheduler.config.settings import ORDER, Settings
 from lingua_scheduler.core.attempt_end import CAUSES
 from lingua_scheduler.core.job_state import ENDS, MOVES, STATES
+from lingua_scheduler.core.refusal import CODES, Breakdown
 from lingua_scheduler.store.keys import CELL_KEYS, cell_key
 
 if TYPE_CHECKING:
@@ -40,6 +41,15 @@ touches and never builds a name."""
 STATES_INTRO: Final = """\
 A job begins as `{start}` and ends in exactly one of {ends}. An end is final. Any
 move that is not in this table is refused."""
+
+REFUSALS_INTRO: Final = """\
+A refusal is a value, not an exception: nothing was changed, and it says why. It has a code, a sentence, and the answer
+to "shall I try again?". What breaks instead (the engine is away, a reply was lost) is an exception: `DependencyDown`
+and `OutcomeUnknown`, told in [architecture.md](architecture.md)."""
+
+BREAKDOWN_INTRO: Final = """\
+`ALL_CANDIDATES_FULL_OR_FAILED` counts each node of the pool once, under the first reason for which it could not take
+the job: {reasons}."""
 
 CAUSES_INTRO: Final = """\
 *Released*: the slot is free at once. *Limbo*: the node may still be at work, so the slot stays taken until the node
@@ -172,10 +182,31 @@ def job_states() -> str:
     )
 
 
+def refusals() -> str:
+    """Every code of a refusal."""
+    rows = (
+        (
+            f"`{name}`",
+            str(code.status),
+            (f"yes, after {code.retry_after_ms} ms" if code.retry_after_ms else "yes") if code.retryable else "no",
+            code.detail.replace("{", "*").replace("}", "*"),
+        )
+        for name, code in CODES.items()
+    )
+    reasons = [f"`{name}`" for name in Breakdown.__struct_fields__ if name != "pool"]
+    return page(
+        "# Refusals",
+        REFUSALS_INTRO,
+        table(("code", "HTTP", "try again?", "what it says"), rows),
+        BREAKDOWN_INTRO.format(reasons=", ".join(reasons)),
+    )
+
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "config.md": config,
     "keys.md": keys,
     "job-states.md": job_states,
+    "refusals.md": refusals,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.ids import check_int, check_text
+from lingua_scheduler.core.records import Rules
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.flows.attempts import ATTEMPT_REFUSALS, Moved, check_attempt, refused
 from lingua_scheduler.store.face import Face, No, pack
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 #: A result is text (audio goes by reference); this is the largest message a node may send.
 MAX_RESULT_CHARS: Final = 4 * 1024 * 1024
 MAX_TTL_MS: Final = 86_400_000
+DEFAULT_TTL_MS: Final = Rules().result_ttl_ms
 
 _DONE: Final = Face("flows/done", Moved, refuses=ATTEMPT_REFUSALS)
 
@@ -27,7 +29,7 @@ async def done(
     epoch: str = "",
     *,
     result: str = "",
-    result_ttl_ms: int = 120_000,
+    result_ttl_ms: int = DEFAULT_TTL_MS,
 ) -> Moved | Refusal:
     """End the job with its result, which is stored once and stays for `result_ttl_ms` or until it is released."""
     try:
