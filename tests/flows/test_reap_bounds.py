@@ -201,6 +201,17 @@ async def test_a_large_node_is_taken_apart_in_steps(world: World) -> None:
     assert [event.kind for event, _ in cell.outbox].count("lost") == 1
 
 
+async def test_a_beat_of_a_lost_node_does_not_put_off_the_rest_of_its_work(world: World) -> None:
+    await join(world, "n1", max_concurrent_jobs=100, connection="x")
+    await asyncio.gather(*(place(world, f"{CELL}.j{number:03}") for number in range(65)))
+    await disconnect(world.engine, CELL, "n1", "x")
+    world.now_ms += 500
+    await sweep(world)
+    await keep_alive(world, "n1")
+    await sweep(world)
+    assert (await world.cell()).jobs[f"{CELL}.j064"].state == "RETRYING"
+
+
 async def test_a_node_with_exactly_as_many_attempts_as_a_visit_may_move_is_done_in_one(world: World) -> None:
     await join(world, "n1", max_concurrent_jobs=100, connection="x")
     await asyncio.gather(*(place(world, f"{CELL}.j{number:03}") for number in range(64)))

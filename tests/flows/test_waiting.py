@@ -106,6 +106,13 @@ class TestWhoWakesThoseWhoWait:
         blamed = past((1, "n1", "stopped", NOW, "FAILED"), tries=1, reason="stopped")
         assert changes == together(ended("FAILED", "stopped", past=blamed), served(A, "n1", "1-n1"))
 
+    async def test_a_write_that_failed_at_the_deadline_gives_its_slot_to_the_job_that_waits(self, world: World) -> None:
+        await busy(world, "RESERVED", limits=Limits(timeout_ms=7))
+        answer, changes = await watch(world, undeliver(world.engine, BUSY, 1, "n1"))
+        assert answer == Delivered("EXPIRED", 1, "n1", "1-n1", 1)
+        late = past((1, "n1", "undelivered", NOW, "EXPIRED"), undelivered=1, reason="deadline")
+        assert changes == together(ended("EXPIRED", "deadline", past=late), served(A, "n1", "1-n1"))
+
     async def test_a_cancel_frees_nothing_before_the_node_has_confirmed_it(self, world: World) -> None:
         await busy(world)
         _, changes = await watch(world, cancel(world.engine, BUSY))

@@ -9,6 +9,7 @@ import pytest
 
 from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.drain import drain
+from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.reap import Settled, reap
 from tests.support.cells import GONE, together, watch
@@ -99,6 +100,16 @@ async def test_a_node_that_falls_ill_before_the_rest_is_served_leaves_it_waiting
     assert nodes_of(await world.cell(), *names[64:]) == ["", ""]
     await heartbeat(world.engine, CELL, "n1", health="ready")
     assert nodes_of(await world.cell(), *names[64:]) == ["n1", "n1"]
+
+
+async def test_a_job_that_fails_between_two_visits_waits_in_its_turn(world: World) -> None:
+    """One slot was free, now it is two; two wait, and the third must hurry most."""
+    names = await crowd(world, 66)
+    await join(world, "n1", max_concurrent_jobs=65)
+    await fail(world.engine, names[0], 2, "n1", reason="broken")
+    assert nodes_of(await world.cell(), names[0], *names[64:]) == ["", "", ""]
+    await sweep(world)
+    assert nodes_of(await world.cell(), names[0], *names[64:]) == ["n1", "n1", ""]
 
 
 @pytest.mark.parametrize("sign", ["beat", "registration"])

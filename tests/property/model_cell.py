@@ -122,7 +122,8 @@ class CellFacts:
     def watch(self, node_id: str) -> None:
         self.nodes[node_id].looked_at = self.now
         self.nodes[node_id].heard_when_looked = self.nodes[node_id].seen_at
-        self.nodes[node_id].unfinished_at = None
+        unfinished = self.nodes[node_id].lost_at and self.leases_of(node_id, fenced=False)
+        self.nodes[node_id].unfinished_at = self.now if unfinished else None
 
     def post(self, kind: str, job_id: str, attempt: int, node_id: str, epoch: str, detail: str) -> None:
         self.outbox[Event(kind, job_id, attempt, node_id, epoch, detail, self.now)] = self.now

@@ -149,8 +149,10 @@ class JobLife(CellFacts):
 
     def place(self, job: JobFacts) -> bool:
         """Give a job without a node its next one, if there is one."""
+        seed = job.seed
         node_id = self.choose(job, self.pool(job.ticket.pair, job.ticket.fallback))
-        if node_id is None:
+        if node_id is None or self.nodes[node_id].serves_on_at:
+            job.seed = seed
             return False
         self.assign(job, node_id)
         return True

@@ -104,9 +104,8 @@ class Sweep(JobLife):
             node.lost_at = now
             self.post("lost", "", 0, node_id, node.epoch, "")
         self.judge(node_id)
-        if self.take_away(node_id, "lost_early", "lost", MOVED_PER_LOOK):
-            node.unfinished_at = now
-        elif now >= node.lost_at + self.rules.node_record_ttl_ms:
+        more = self.take_away(node_id, "lost_early", "lost", MOVED_PER_LOOK)
+        if not more and now >= node.lost_at + self.rules.node_record_ttl_ms:
             self.forget(node_id)
         else:
             self.watch(node_id)

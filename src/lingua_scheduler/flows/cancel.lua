@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 --[[ cancel: nobody wants the result any more. An ended job stays as it is.   any state without an end -> CANCELLED
-  KEYS  nodes · standing · room · pairs · jobs · leases · limbo · queue · due · outbox · counts
+  KEYS  nodes · standing · room · jobs · leases · limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { job_id reason }
   OUT   MOVED state | UNKNOWN_JOB                                                                                  ]]
--- include: clock, end_early, serve, write_tally
+-- include: clock, end_early, write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 for i = 3, #ARGV do
@@ -14,7 +14,6 @@ for i = 3, #ARGV do
     end_early(job_id, job, "CANCELLED", CAUSE.cancelled, reason, now, rules)
   end
   answers[#answers + 1] = cmsgpack.pack(job and { "MOVED", job[JOB.state] } or { "UNKNOWN_JOB" })
-  serve(now)
 end
 write_tally()
 return answers

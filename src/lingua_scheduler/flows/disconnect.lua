@@ -3,7 +3,7 @@
   closed it; its jobs stay with it meanwhile. The close of a connection that was replaced changes nothing.
   KEYS  nodes · profiles · standing · room · due
   ARGV  now_ms rules, then for each: { node_id connection handover }
-  OUT   AWAY until_ms (0 = it was lost already) | REPLACED | UNKNOWN_NODE                                          ]]
+  OUT   AWAY until_ms (in the past, or 0: it was lost already) | REPLACED | UNKNOWN_NODE                           ]]
 -- include: clock, node_at, put_node, restand, look_again
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 

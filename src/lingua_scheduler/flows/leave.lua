@@ -4,7 +4,7 @@
         queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id epoch }                      (epoch "" = not told)
   OUT   LEFT moved | UNKNOWN_NODE | STALE_ATTEMPT                                                                  ]]
--- include: clock, node_at, put_node, restand, move_leases_on, forget_node, serve, write_tally
+-- include: clock, node_at, put_node, restand, move_leases_on, forget_node, write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 for i = 3, #ARGV do
@@ -25,7 +25,6 @@ for i = 3, #ARGV do
     answer = { "LEFT", moved }
   end
   answers[#answers + 1] = cmsgpack.pack(answer)
-  serve(now)
 end
 write_tally()
 return answers

@@ -1,8 +1,9 @@
--- Enter a node in the due-list for the next moment at which time alone changes something about it.
+-- Enter a node in the due-list for the next moment at which time alone changes something about it. Of a lost one that
+-- still has current attempts, that is now.
 local function look_again(node_id, node, now, rules)
   local at
   if node[NODE.lost_at_ms] > 0 then
-    at = node[NODE.lost_at_ms] + rules[RULE.node_record_ttl_ms]
+    at = node[NODE.used] > node[NODE.limbo] and now or node[NODE.lost_at_ms] + rules[RULE.node_record_ttl_ms]
   elseif node[NODE.away_until_ms] > 0 then
     at = node[NODE.away_until_ms]
   else

@@ -4,9 +4,9 @@
 local function lose_node(node_id, node, now, rules)
   restand(node, now, rules)
   put_node(node_id, node)
-  if move_leases_on(node_id, CAUSE.lost_early, CAUSE.lost, 64, now, rules) then
-    redis.call("ZADD", KEY.due, now, "n:" .. node_id)
-  elseif now - node[NODE.lost_at_ms] >= rules[RULE.node_record_ttl_ms] then
+  move_leases_on(node_id, CAUSE.lost_early, CAUSE.lost, 64, now, rules)
+  local is_idle = node[NODE.used] == node[NODE.limbo]
+  if is_idle and now - node[NODE.lost_at_ms] >= rules[RULE.node_record_ttl_ms] then
     forget_node(node_id, node, now, rules)
   else
     look_again(node_id, node, now, rules)

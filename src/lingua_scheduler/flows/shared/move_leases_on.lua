@@ -1,12 +1,12 @@
 -- The current attempts on a node end, at most `limit` of them: `early` for those it has not accepted, `late` for the
--- others. Its fenced attempts stay as they are. Says whether any are left to move.
+-- others. Its fenced attempts stay as they are.
 -- include: leases_of, move_on
 local function move_leases_on(node_id, early, late, limit, now, rules)
   for _, entry in ipairs(leases_of(node_id)) do
     local lease, job_id = entry[1], entry[2]
     if redis.call("HEXISTS", KEY.limbo, lease) == 0 then
       if limit == 0 then
-        return true
+        return
       end
       limit = limit - 1
       local job = cmsgpack.unpack(redis.call("HGET", KEY.jobs, job_id))
@@ -14,5 +14,4 @@ local function move_leases_on(node_id, early, late, limit, now, rules)
       move_on(job_id, job, cause, cause.name, now, rules)
     end
   end
-  return false
 end

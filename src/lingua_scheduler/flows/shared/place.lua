@@ -14,8 +14,11 @@ local function place(job_id, job, ticket, entry, now)
       avoid[#avoid + 1] = had
     end
   end
+  local seed = job[JOB.seed]
   local node_id, node = choose(groups, job, avoid)
-  if not node_id then
+  -- A node that has not yet served all who wait for it is theirs.
+  if not node_id or redis.call("ZSCORE", KEY.due, "r:" .. node_id) then
+    job[JOB.seed] = seed
     return false
   end
   assign(job_id, job, node_id, node, ticket, entry, now)
