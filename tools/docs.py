@@ -12,7 +12,7 @@ from lingua_scheduler.config.settings import ORDER, Settings
 from lingua_scheduler.core.attempt_end import CAUSES
 from lingua_scheduler.core.job_state import ENDS, MOVES, STATES
 from lingua_scheduler.core.refusal import CODES, Breakdown
-from lingua_scheduler.store.keys import CELL_KEYS, cell_key
+from lingua_scheduler.store.keys import CELL_KEYS, REQUEST_KEYS, cell_key, request_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,6 +37,10 @@ KEYS_INTRO: Final = """\
 This is all that the scheduler keeps in Redis or Valkey. A cell has a fixed set of keys. They share one hash tag, so
 they live in one slot of a Cluster: `{example}` holds the jobs of the cell `{cell}`. A script declares every key that it
 touches and never builds a name."""
+
+REQUESTS_INTRO: Final = """\
+What lives outside the cells has a slot of its own. A request id that came with a job: `{example}`, where `anyone` is
+whoever sent it."""
 
 STATES_INTRO: Final = """\
 A job begins as `{start}` and ends in exactly one of {ends}. An end is final. Any
@@ -145,6 +149,11 @@ def keys() -> str:
         table(
             ("key", "type", "member or field", "value", "lives"),
             ((f"`{key.name}`", key.type, key.member, key.value, key.life) for key in CELL_KEYS),
+        ),
+        REQUESTS_INTRO.format(example=cell_key(prefix, request_tag("anyone", "r1"), "claim")),
+        table(
+            ("key", "type", "value", "lives"),
+            ((f"`{key.name}`", key.type, key.value, key.life) for key in REQUEST_KEYS),
         ),
     )
 

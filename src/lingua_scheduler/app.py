@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from lingua_scheduler.front.submit import Submitter
 from lingua_scheduler.loops.reaper import Reaper
 from lingua_scheduler.loops.relayer import Relayer
 from lingua_scheduler.store.address import parse_address
@@ -34,6 +35,7 @@ class App:
         self.limits = settings.limits()
         self.engine = engine
         self.embedded = embedded
+        self.submitter = Submitter(engine, self.cell, settings.rules())
 
 
 @asynccontextmanager

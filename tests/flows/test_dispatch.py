@@ -273,7 +273,7 @@ async def test_more_overdue_than_one_run_may_settle_is_settled_over_several(worl
     assert (await place(world)).state == "RESERVED"
     cell = await world.cell()
     assert [cell.jobs[name].state for name in names] == ["EXPIRED"] * 130
-    assert cell.counts == {"accepted": 131, "EXPIRED": 130, "epoch": 1, "group": 1}
+    assert cell.counts == {"accepted": 131, "EXPIRED": 130, "attempt.expired": 130, "epoch": 1, "group": 1}
 
 
 async def test_a_dispatch_behind_too_much_overdue_places_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +285,7 @@ async def test_a_dispatch_behind_too_much_overdue_places_nothing(world: World, m
         await dispatch(world.engine, A, "s1", "en", "zh")
     cell = await world.cell()
     assert A not in cell.jobs
-    assert cell.counts == {"accepted": 65, "EXPIRED": 64, "epoch": 1, "group": 1}
+    assert cell.counts == {"accepted": 65, "EXPIRED": 64, "attempt.expired": 64, "epoch": 1, "group": 1}
     assert (await place(world)).state == "RESERVED"
 
 

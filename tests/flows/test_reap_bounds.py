@@ -138,7 +138,7 @@ async def test_a_cell_in_which_everything_is_over_is_empty_but_for_its_counts(wo
         await relay(world.engine, CELL, taken.events)
     cell = await world.cell()
     assert (cell.outbox, cell.due, cell.leases) == ([], {}, [])
-    assert cell.counts.keys() == {"epoch", "group", "accepted", "FINISHED", "CANCELLED", "FAILED", "EXPIRED"}
+    assert {"epoch", "group", "accepted", "FINISHED", "CANCELLED", "FAILED", "EXPIRED"} <= cell.counts.keys()
     assert await world.keys() == 1
 
 

@@ -226,7 +226,7 @@ async def test_a_whole_cell_is_read_at_one_instant(world: World) -> None:
     assert one.leases == [f"n1:{A}:1"]
     assert one.limbo == {f"n1:{A}:1": T0}
     assert [(event.kind, at) for event, at in one.outbox] == [("ended", T0), ("fenced", T0)]
-    assert one.counts == {"epoch": 1, "group": 1, "accepted": 1, "CANCELLED": 1}
+    assert one.counts == {"epoch": 1, "group": 1, "accepted": 1, "CANCELLED": 1, "attempt.cancelled": 1}
 
 
 async def test_a_whole_cell_is_read_with_who_waits_and_what_is_wanted_of_those_who_are_gone(world: World) -> None:

@@ -74,6 +74,7 @@ class Arena(World):
         situation = say.Situation(Model(CELL, self.rules, EPOCH_MS))
         for op in (call.op(situation) for call in calls):
             await FLOWS[op.flow](self.engine, **op.named)
+        await self.clear()
 
 
 class CellMachine(RuleBasedStateMachine):

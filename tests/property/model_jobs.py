@@ -74,9 +74,11 @@ class JobFlows(Sweep):
             served = [other.split(":") for node in self.nodes.values() for other in node.word.pairs]
             takes = any(src == pair.src for src, _ in served)
             gives = any(tgt in {pair.tgt, "*"} for _, tgt in served)
+            self.counts["refused.incapable"] += 1
             return refuse("NO_CAPABLE_NODE", pair=pair, missing=Incapable(takes, gives).missing(pair))
         node_id = self.choose(job, groups)
         if node_id is None:
+            self.counts["refused.full"] += 1
             return no("ALL_CANDIDATES_FULL_OR_FAILED", self._breakdown(groups))
         self.jobs[job_id] = job
         self.reserve(job, node_id)

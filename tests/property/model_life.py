@@ -118,6 +118,7 @@ class JobLife(CellFacts):
             self.post("fenced", job.ticket.job, job.attempt, job.node, job.epoch, cause)
         else:
             del self.leases[lease]
+        self.counts[f"attempt.{cause}"] += 1
         following = job.attempt + (told == "RETRYING")
         job.history.append(PastAttempt(job.attempt, job.node, cause, self.now, told, following))
 
@@ -159,6 +160,7 @@ class JobLife(CellFacts):
 
     def assign(self, job: JobFacts, node_id: str) -> None:
         job.waits = False
+        self.counts["attempt.again"] += 1
         self.reserve(job, node_id)
         self.post("reserved", job.ticket.job, job.attempt, node_id, job.epoch, "")
         self.forget_looks()

@@ -100,8 +100,10 @@ def _refusals_change_nothing(before: Cell, after: Cell, ops: Sequence[Op], answe
         return
     same = msgspec.structs.replace(after, now_ms=before.now_ms)
     if not _HEARD.isdisjoint(refused):
-        for name in ("tickets", "bodies", "counts", "groups", "pairs"):
+        for name in ("tickets", "bodies", "groups", "pairs"):
             assert getattr(same, name) == getattr(before, name), f"S7: a refused {refused} changed {name}"
+        counted = same.counts | {"attempt.again": before.counts.get("attempt.again", 0)}
+        assert counted == before.counts | {"attempt.again": counted["attempt.again"]}, f"S7: {refused} counted"
         for job_id, old, job in _lives(before, after):
             served = old.state == "RETRYING" and job.state == "RESERVED"
             assert served or job == old, f"S7: a refused {refused} changed {job_id}: {old} → {job}"

@@ -28,9 +28,14 @@ ANY_TIME_MS: Final = 10**12
 
 
 def changed(before: Cell, after: Cell) -> Changes:
-    """Key by key what differs. Of a record that was there before, only the fields that changed."""
+    """Key by key what differs. Of a record that was there before, only the fields that changed.
+
+    What is only counted (`attempt.lost`, `refused.full`, …) is left to `test_counts` and to the model.
+    """
     old, new = _keys(before), _keys(after)
     found = {name: _difference(old[name], new[name]) for name in old}
+    for name in [name for name in found["counts"] if "." in name]:
+        del found["counts"][name]
     return {name: entries for name, entries in found.items() if entries}
 
 

@@ -199,6 +199,12 @@ class Jobs(Section):
         le=30 * DAY,
         description="How long a job is remembered after its client confirmed it.",
     )
+    claim_lease_ms: int = Field(
+        default=90_000,
+        ge=1_000,
+        le=HOUR,
+        description="How long a request id stands for a job that does not exist yet, because its caller died half-way.",
+    )
     fallback_poll_ms: int = Field(
         default=100,
         ge=1,

@@ -187,6 +187,22 @@ class Ledger(Record, frozen=True):
     leases: list[HeldLease]
 
 
+class Claim(Record, frozen=True):
+    """Which job a request id stands for. Sealed once that job exists; until then `claimants` are about to make it.
+
+    A claimant is known by the job id that it offered itself. `*` stands for all that there was no room for.
+    """
+
+    digest: str
+    job: str
+    sealed: int
+    claimants: list[str]
+
+
+#: More of the same request at once than this, and only the lease's end frees it after a refusal.
+MAX_CLAIMANTS: Final = 100
+
+
 class Event(Record, frozen=True):
     """An entry of the outbox. Unique by kind, job, attempt and node: a relay may hand it over twice."""
 
@@ -259,6 +275,7 @@ class Rules(Record, frozen=True):
     cell_capacity: int = 1_000
     max_groups: int = 256
     relay_lease_ms: int = 5_000
+    claim_lease_ms: int = 90_000
 
 
 def _lua(value: bool) -> str:
@@ -312,6 +329,7 @@ _RECORDS: Final[dict[str, type[Record]]] = {
     "PROFILE": Profile,
     "GROUP": GroupRecord,
     "EVENT": Event,
+    "CLAIM": Claim,
     "RULE": Rules,
 }
 
@@ -324,5 +342,6 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "CAUSE": _lua_causes(),
     "DUE": {"forget": str(FORGET_FROM)},
     "HEARD": {"step_ms": str(HEARD_STEP_MS)},
+    "CLAIMANTS": {"most": str(MAX_CLAIMANTS)},
     "SOURCES": {state: "({" + ",".join(f"{source}=true" for source in sources_of(state)) + "})" for state in STATES},
 }

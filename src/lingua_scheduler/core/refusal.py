@@ -28,6 +28,9 @@ CODES: Final[dict[str, Code]] = {
     "NODE_ID_CONFLICT": Code(
         409, False, "A live node with another credential holds the id {node_id}; take another id."
     ),
+    "IDEMPOTENCY_CONFLICT": Code(
+        409, False, "The request id {request_id} came with another body before; a new body needs a new id."
+    ),
     "NOT_ENDED": Code(409, True, "Job {job_id} has not ended yet; only an ended job can be released."),
     "NO_CAPABLE_NODE": Code(422, False, "No registered node can serve {pair}: {missing}."),
     "ALL_CANDIDATES_FULL_OR_FAILED": Code(503, True, "{pool} in the pool of {pair}; none can take a job now.", 250),

@@ -48,13 +48,15 @@ for i = 3, #ARGV, 2 do
       else
         redis.call("HSET", KEY.jobs, job_id, record, job_id .. ":ticket", ARGV[i])
       end
-      tally("accepted")
+      tally("accepted", 1)
       answer = { "PLACED", "RESERVED", node_id, job[JOB.epoch], job[JOB.attempt], job[JOB.acks] }
     elseif #groups == 0 then
       -- include: ends_served
+      tally("refused.incapable", 1)
       answer = { "NO_CAPABLE_NODE", ends_served(pair) }
     else
       -- include: breakdown
+      tally("refused.full", 1)
       answer = breakdown(groups)
     end
   end

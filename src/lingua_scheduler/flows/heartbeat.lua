@@ -7,7 +7,7 @@
   ARGV  now_ms rules, then for each: { node_id epoch word } capability      (epoch "" = not told)
         word: any of reported max load running running_jobs; capability: packed, "" = as it was
   OUT   BEATEN epoch standing { cancel: { job attempt } } | UNKNOWN_NODE | STALE_ATTEMPT | CELL_FULL               ]]
--- include: clock, node_at, put_node, restand, look_again, come_back, serve
+-- include: clock, node_at, put_node, restand, look_again, come_back, serve, write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 for i = 3, #ARGV, 2 do
@@ -94,4 +94,5 @@ for i = 3, #ARGV, 2 do
     cmsgpack.pack(refused and { refused } or { "BEATEN", node[NODE.epoch], node[NODE.standing], cancel or {} })
   serve(now)
 end
+write_tally()
 return answers

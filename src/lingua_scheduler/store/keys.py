@@ -101,14 +101,31 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "counts",
         "hash",
         "name",
-        "jobs accepted, and ended by state; number of the last group and epoch",
+        "jobs accepted, refused, and ended by state; attempts by how they ended; number of the last group and epoch",
         "as the cell",
     ),
 )
 
+#: What lives outside every cell, in a slot of its own: here the tag names a request, `{req:principal:id}`.
+REQUEST_KEYS: Final[tuple[Key, ...]] = (
+    Key(
+        "claim",
+        "string",
+        "",
+        "which job a request id stands for (msgpack, `Claim`)",
+        "claim_lease_ms while its job does not exist yet, then as long as the job's record can live",
+    ),
+)
+
+REQUEST_KEY_NAMES: Final[tuple[str, ...]] = tuple(key.name for key in REQUEST_KEYS)
 CELL_KEY_NAMES: Final[tuple[str, ...]] = tuple(key.name for key in CELL_KEYS)
 
 
 def cell_key(prefix: str, cell: str, name: str) -> str:
-    """`lingua:v1:{c0}:jobs`."""
+    """`lingua:v1:{c0}:jobs`; of what lives outside the cells, the tag stands in the cell's place."""
     return f"{prefix}:{{{cell}}}:{name}"
+
+
+def request_tag(principal: str, request_id: str) -> str:
+    """The slot of a request: the same id of another principal is another request."""
+    return f"req:{principal}:{request_id}"

@@ -7,7 +7,7 @@ local answers = {}
 for i = 3, #ARGV do
   local denied = {}
   for _, command in ipairs(cmsgpack.unpack(ARGV[i])) do
-    if not redis.acl_check_cmd(command, KEY.nodes, "0", "0") then
+    if not redis.acl_check_cmd(command, KEY.nodes, KEY.nodes, KEY.nodes) then
       denied[#denied + 1] = command
     end
   end

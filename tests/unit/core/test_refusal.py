@@ -90,6 +90,9 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
     told = {
         "AWAY",
         "BEATEN",
+        "CLAIMED",
+        "COUNTS",
+        "FREED",
         "JOB",
         "LEFT",
         "MARKED",
@@ -102,6 +105,7 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "REGISTERED",
         "RELEASED",
         "REPLACED",
+        "SEALED",
         "SETTLED",
         "STRAYS",
         "TAKEN",

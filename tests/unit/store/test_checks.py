@@ -164,7 +164,7 @@ async def test_a_command_that_the_service_has_taken_away_is_as_good_as_forbidden
         (("+@all", "-script"), "'script|load' command"),
         (("+@all", "-script|load"), "'script|load' command"),
         (("+@all", "-hset", "-zadd"), "may not run the command HSET, ZADD"),
-        (("+@all", "-@write"), "may not run the command HDEL, "),
+        (("+@all", "-@write"), "may not run the command DEL, HDEL, "),
         (("+@all", "-time"), "may not run the command TIME"),
         (("+@all", "resetkeys", "~other:*"), "access a key"),
         (("+@all", "resetkeys", "%R~*"), "access a key"),

@@ -1,6 +1,6 @@
 -- The current attempt is over without a result: note it, and free its slot or leave it in limbo until the node has
 -- confirmed. `next_state` is what the message that ended it is told, however often it is repeated. Gives the note.
--- include: node_at, put_node, free_slot, enter_limbo, post, past_of
+-- include: node_at, put_node, free_slot, enter_limbo, post, past_of, tally
 local function close_attempt(job_id, job, cause, next_state, now, rules)
   local node_id, attempt = job[JOB.node], job[JOB.attempt]
   local node, lease = node_at(node_id), node_id .. ":" .. job_id .. ":" .. attempt
@@ -11,6 +11,7 @@ local function close_attempt(job_id, job, cause, next_state, now, rules)
     free_slot(node, lease)
   end
   put_node(node_id, node)
+  tally("attempt." .. cause.name, 1)
   local entry, attempts = NEW.past_attempt, past_of(job)[PAST.attempts]
   entry[PAST_ATTEMPT.attempt] = attempt
   entry[PAST_ATTEMPT.node] = node_id

@@ -10,5 +10,5 @@ local function end_job(job_id, job, state, detail, result_ttl_ms, now, result)
   end
   redis.call("ZADD", KEY.due, DUE.forget + now + result_ttl_ms, "j:" .. job_id)
   post("ended", job_id, job[JOB.attempt], job[JOB.node], job[JOB.epoch], detail, now)
-  tally(state)
+  tally(state, 1)
 end

@@ -1,6 +1,6 @@
 -- Give a job without a node its next attempt, on a node that has not had it while another has room. Says whether there
 -- was one. A number that was passed over is written down in the note on the last attempt, for those who ask again.
--- include: groups_for, choose, assign
+-- include: groups_for, choose, assign, tally
 local function place(job_id, job, ticket, entry, now)
   local groups = groups_for(ticket[TICKET.pair], ticket[TICKET.fallback])
   if #groups == 0 then
@@ -22,5 +22,6 @@ local function place(job_id, job, ticket, entry, now)
     return false
   end
   assign(job_id, job, node_id, node, ticket, entry, now)
+  tally("attempt.again", 1)
   return true
 end

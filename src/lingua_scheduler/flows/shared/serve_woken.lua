@@ -1,6 +1,6 @@
 -- Nodes that came to have room take what waits for them, the earliest deadline first. So a node has room only when
 -- nobody waits whom it could serve, and no newcomer overtakes. At most 64 jobs a visit; the due-list comes back for the
--- rest. When nobody waits it is one call.
+-- rest. When nobody waits it is one call. Says how many were served.
 -- include: node_at, groups_for, first_waiting, ticket_of, leave_queue, assign
 local function serve_woken(now)
   local ids, limit, heads = woken, 64, {}
@@ -50,4 +50,5 @@ local function serve_woken(now)
       head.entry = first_waiting(head.need)
     end
   end
+  return 64 - limit
 end

@@ -1,6 +1,8 @@
--- Count jobs by name in memory; `write_tally` writes the sums.
+-- Count by name in memory; `write_tally` writes the sums.
 local tallied = {}
 
-local function tally(name)
-  tallied[name] = (tallied[name] or 0) + 1
+local function tally(name, number)
+  if number > 0 then
+    tallied[name] = (tallied[name] or 0) + number
+  end
 end

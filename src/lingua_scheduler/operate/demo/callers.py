@@ -7,10 +7,9 @@ import time
 from typing import TYPE_CHECKING
 
 from lingua_scheduler.core.errors import LinguaError
-from lingua_scheduler.core.ids import new_job_id
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.release import release
+from lingua_scheduler.front.submit import Ask
 from lingua_scheduler.views.job import read_job
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ class Caller:
         self._random = rng
         self._fleet = fleet
         self._tally = tally
+        self._utterance = 0
 
     async def talk(self, app: App, over: asyncio.Event) -> None:
         """One utterance after the other until it is over; the last one is waited for."""
@@ -41,17 +41,18 @@ class Caller:
                 continue
 
     async def _speak(self, app: App) -> None:
-        tally, job_id = self._tally, new_job_id(app.cell)
+        tally = self._tally
         tally.submitted += 1
+        self._utterance += 1
         began = time.monotonic()
-        ended = self._fleet.expect(job_id)
-        placed = await dispatch(
-            app.engine, job_id, self._name, *self._pair, body='{"audio_ref": "…"}', limits=app.limits
-        )
-        if isinstance(placed, Refusal):
-            tally.refused[placed.code] += 1
+        ask = Ask(self._name, *self._pair, '{"audio_ref": "…"}', self._utterance, app.limits)
+        submitted = await app.submitter.submit(ask, principal="demo", request_id=f"{self._name}-{self._utterance}")
+        if isinstance(submitted, Refusal):
+            tally.refused[submitted.code] += 1
             return
         tally.accepted += 1
+        job_id, placed = submitted.job_id, submitted.placed
+        ended = self._fleet.expect(job_id)
         await self._fleet.assign(job_id, placed.attempt_id, placed.node_id, placed.epoch)
         await ended
         job = await read_job(app.engine, job_id)

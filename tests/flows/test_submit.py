@@ -1,0 +1,172 @@
+"""One request, several callers, each of which may die at any point between the scripts: still one job (S10).
+
+Every way in which two callers can die, one after the other and at once, with room in the fleet and without; and then a
+third one that lives. What a dead caller had sent may have been executed or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pytest
+
+from lingua_scheduler.core.job_state import ENDS
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.done import done
+from lingua_scheduler.flows.heartbeat import heartbeat
+from lingua_scheduler.flows.release import release
+from lingua_scheduler.front.submit import Ask, Submitted, Submitter
+from tests.support.stage import code_of, join, sweep
+from tests.support.world import CELL
+
+if TYPE_CHECKING:
+    from lingua_scheduler.store.engine import Engine
+    from lingua_scheduler.store.scripts import Script
+    from tests.support.world import World
+
+ASK: Final = Ask("s1", "en", "zh", body="hello")
+#: A submit is at most so many scripts.
+CALLS: Final = 3
+
+
+class Died(Exception):
+    """The process is gone."""
+
+
+class Death(NamedTuple):
+    """At which call, and whether that was still executed."""
+
+    call: int
+    executed: bool
+
+
+#: None: it lives.
+DEATHS: Final = (None, *(Death(call, executed) for call in range(CALLS) for executed in (False, True)))
+
+
+class Mortal:
+    """An engine as a process has it that dies at one of its calls."""
+
+    def __init__(self, engine: Engine, death: Death | None) -> None:
+        self._engine = engine
+        self._death = death
+        self._calls = itertools.count()
+
+    async def run(self, script: Script, cell: str, item: tuple[bytes, ...]) -> bytes:
+        number = next(self._calls)
+        if self._death and self._death == (number, False):
+            raise Died
+        answer = await self._engine.run(script, cell, item)
+        if self._death and self._death == (number, True):
+            raise Died
+        return answer
+
+
+async def submit(
+    world: World, death: Death | None = None, ask: Ask = ASK, request_id: str = "r1"
+) -> Submitted | Refusal | None:
+    """What the caller was told; None if it died first."""
+    mortal: Any = Mortal(world.engine, death)
+    try:
+        return await Submitter(mortal, CELL).submit(ask, request_id=request_id)
+    except Died:
+        return None
+
+
+async def submit_twice(
+    world: World, one: Death | None, two: Death | None, number: int, *, at_once: bool
+) -> list[Submitted | Refusal | None]:
+    """Two callers with one request."""
+    ask, name = Ask("s1", "en", "zh", body=str(number)), f"r{number}"
+    if at_once:
+        return list(await asyncio.gather(submit(world, one, ask, name), submit(world, two, ask, name)))
+    return [await submit(world, one, ask, name), await submit(world, two, ask, name)]
+
+
+def told(answers: list[Submitted | Refusal | None]) -> set[str]:
+    """The jobs that callers were told of."""
+    return {answer.job_id for answer in answers if isinstance(answer, Submitted)}
+
+
+AT_ONCE = pytest.mark.parametrize("at_once", [False, True], ids=["one after the other", "at once"])
+
+
+@AT_ONCE
+async def test_whoever_dies_wherever_a_request_is_one_job(world: World, at_once: bool) -> None:
+    await join(world, max_concurrent_jobs=1_000)
+    for number, (one, two) in enumerate(itertools.product(DEATHS, DEATHS)):
+        answers = await submit_twice(world, one, two, number, at_once=at_once)
+        answers.append(await submit(world, None, Ask("s1", "en", "zh", body=str(number)), f"r{number}"))
+        assert len(told(answers)) == 1, (one, two, answers)
+        assert not any(isinstance(answer, Refusal) for answer in answers), (one, two, answers)
+        assert len((await world.cell()).jobs) == number + 1, (one, two)
+    await world.check()
+
+
+@AT_ONCE
+async def test_a_refusal_is_not_remembered_whoever_dies_around_it(world: World, at_once: bool) -> None:
+    """The fleet is full for the first two and has room for the third: one job, whatever the dead left behind."""
+    await join(world, max_concurrent_jobs=1_000)
+    for number, (one, two) in enumerate(itertools.product(DEATHS, DEATHS)):
+        await heartbeat(world.engine, CELL, "n1", health="degraded")
+        refused = await submit_twice(world, one, two, number, at_once=at_once)
+        assert {code_of(answer) for answer in refused if answer} <= {"ALL_CANDIDATES_FULL_OR_FAILED"}
+        await heartbeat(world.engine, CELL, "n1", health="ready")
+        ask, name = Ask("s1", "en", "zh", body=str(number)), f"r{number}"
+        third, fourth = await submit(world, None, ask, name), await submit(world, None, ask, name)
+        assert isinstance(third, Submitted), (one, two, third)
+        assert fourth == third
+        assert len((await world.cell()).jobs) == number + 1, (one, two)
+
+
+async def test_a_full_fleet_frees_the_id_for_another_body(world: World) -> None:
+    await join(world, health="degraded")
+    assert code_of(await submit(world)) == "ALL_CANDIDATES_FULL_OR_FAILED"
+    await heartbeat(world.engine, CELL, "n1", health="ready")
+    other = Ask("s1", "en", "zh", body="other")
+    assert isinstance(await submit(world, ask=other), Submitted)
+    assert code_of(await submit(world)) == "IDEMPOTENCY_CONFLICT"
+
+
+async def test_one_of_two_that_is_refused_leaves_the_id_to_the_other(world: World) -> None:
+    """The first has claimed and not yet dispatched, the second is refused; the first then gets the very same job."""
+    await join(world, health="degraded")
+    assert await submit(world, Death(0, executed=True)) is None
+    assert code_of(await submit(world)) == "ALL_CANDIDATES_FULL_OR_FAILED"
+    await heartbeat(world.engine, CELL, "n1", health="ready")
+    assert code_of(await submit(world, ask=Ask("s1", "en", "zh", body="other"))) == "IDEMPOTENCY_CONFLICT"
+    assert isinstance(await submit(world), Submitted)
+
+
+async def test_a_request_that_ended_is_answered_with_its_end_until_its_record_is_gone(world: World) -> None:
+    await join(world)
+    first = await submit(world)
+    assert isinstance(first, Submitted)
+    await done(world.engine, first.job_id, 1, "n1")
+    again = await submit(world)
+    assert isinstance(again, Submitted)
+    assert (again.job_id, again.placed.state) == (first.job_id, "FINISHED")
+    await release(world.engine, first.job_id)
+    world.now_ms += 300_000
+    await sweep(world)
+    await join(world)
+    anew = await submit(world)
+    assert isinstance(anew, Submitted)
+    assert anew.job_id != first.job_id
+    assert await submit(world) == anew
+    assert all(job.state not in ENDS for job in (await world.cell()).jobs.values())
+
+
+async def test_without_a_request_id_every_submit_is_a_job_of_its_own(world: World) -> None:
+    await join(world)
+    one, two = [await Submitter(world.engine, CELL).submit(ASK) for _ in range(2)]
+    assert isinstance(one, Submitted)
+    assert isinstance(two, Submitted)
+    assert one.job_id != two.job_id
+
+
+async def test_an_ask_that_cannot_be_written_down_is_refused(world: World) -> None:
+    answer = await submit(world, ask=Ask("s1", "en", "zh", body="\ud800"))
+    assert code_of(answer) == "INVALID_MESSAGE"
