@@ -47,9 +47,10 @@ A job begins as `{start}` and ends in exactly one of {ends}. An end is final. An
 move that is not in this table is refused."""
 
 REFUSALS_INTRO: Final = """\
-A refusal is a value, not an exception: nothing was changed, and it says why. It has a code, a sentence, and the answer
-to "shall I try again?". What breaks instead (the engine is away, a reply was lost) is an exception: `DependencyDown`
-and `OutcomeUnknown`, told in [architecture.md](architecture.md)."""
+A refusal is a value, not an exception: nothing about what was asked was changed, and it says why. A refused word may
+still be a sign of life of its node, or free a slot; a refused dispatch has settled what was due. A refusal has a code,
+a sentence, and the answer to "shall I try again?". What breaks instead (the engine is away, a reply was lost) is an
+exception: `DependencyDown` and `OutcomeUnknown`, told in [architecture.md](architecture.md)."""
 
 BREAKDOWN_INTRO: Final = """\
 `ALL_CANDIDATES_FULL_OR_FAILED` counts each node of the pool once, under the first reason for which it could not take

@@ -62,6 +62,8 @@ async def test_attempts_and_retries_are_counted_by_every_flow_that_ends_or_makes
     await fail(world.engine, A, 1, "n1", reason="broken")
     await stopped(world.engine, A, 2, "n1")
     await undeliver(world.engine, A, 3, "n1")
+    world.now_ms += 500
+    await sweep(world)
     assert await counted(world) == {
         "accepted": 1,
         "attempts": {"failed": 1, "stopped": 1, "undelivered": 1},

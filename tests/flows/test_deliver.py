@@ -15,7 +15,7 @@ from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.undeliver import undeliver
 from tests.support.cells import GONE, HELD, watch
-from tests.support.stage import T0, A, B, bring, code_of, join, past, place, queued
+from tests.support.stage import T0, A, B, bring, code_of, join, past, place, queued, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -67,9 +67,8 @@ async def test_a_write_that_failed_moves_the_job_to_another_node_at_no_cost(worl
     answer, changes = await watch(world, undeliver(world.engine, A, 1, "n1"))
     assert answer == Delivered("RESERVED", 2, "n2", "2-n2", 0)
     assert changes == {
-        "nodes": {"n1": {"used": 0, "standing": 0}, "n2": {"used": 1}},
-        "standing": {"n1": 16},
-        "room": {1: 2},
+        "nodes": {"n1": {"used": 0, "standing": 2, "rest_until_ms": T0 + 507}, "n2": {"used": 1}},
+        "standing": {"n1": 18},
         "jobs": {
             A: {
                 "attempt": 2,
@@ -82,7 +81,7 @@ async def test_a_write_that_failed_moves_the_job_to_another_node_at_no_cost(worl
             }
         },
         "leases": {f"n1:{A}:1": GONE, f"n2:{A}:2": HELD},
-        "due": {f"j:{A}": T0 + 5_007},
+        "due": {f"j:{A}": T0 + 5_007, "n:n1": T0 + 507},
         "outbox": {Event("reserved", A, 2, "n2", "2-n2", "", T0 + 7): T0 + 7},
     }
 
@@ -94,11 +93,11 @@ async def test_a_write_that_failed_with_nobody_else_waits_for_a_node(world: Worl
     answer, changes = await watch(world, undeliver(world.engine, A, 1, "n1"))
     assert answer == Delivered("RETRYING", 1, "n1", "1-n1", 1)
     assert changes == {
-        "nodes": {"n1": {"used": 0}},
+        "nodes": {"n1": {"used": 0, "rest_until_ms": T0 + 500}},
         "jobs": {A: {"state": "RETRYING", "past": past((1, "n1", "undelivered", T0, "RETRYING"), undelivered=1)}},
         "leases": {f"n1:{A}:1": GONE},
         "queue": {queued(A, T0 + 60_000): HELD},
-        "due": {f"j:{A}": T0 + 60_000},
+        "due": {f"j:{A}": T0 + 60_000, "n:n1": T0 + 500},
     }
 
 
@@ -108,17 +107,22 @@ async def test_the_eleventh_write_that_fails_is_the_last(world: World) -> None:
     for attempt in range(1, 11):
         answer = await undeliver(world.engine, A, attempt, "n1")
         assert isinstance(answer, Delivered)
-        assert (answer.state, answer.attempt_id) == ("RESERVED", attempt + 1)
+        assert (answer.state, answer.attempt_id) == ("RETRYING", attempt)
+        world.now_ms += 500
+        await sweep(world)
+    now = world.now_ms
     answer, changes = await watch(world, undeliver(world.engine, A, 11, "n1"))
     assert answer == Delivered("FAILED", 11, "n1", "1-n1", 1)
     job = (await world.cell()).jobs[A]
     assert (job.past.undelivered, job.past.tries, job.past.reason) == (11, 0, "undelivered")
     assert changes == {
-        "nodes": {"n1": {"used": 0}},
-        "jobs": {A: {"state": "FAILED", "ended_at_ms": T0, "past": job.past}},
+        "nodes": {"n1": {"used": 0, "standing": 2, "rest_until_ms": now + 500}},
+        "standing": {"n1": 18},
+        "room": {1: 0},
+        "jobs": {A: {"state": "FAILED", "ended_at_ms": now, "past": job.past}},
         "leases": {f"n1:{A}:11": GONE},
-        "due": {f"j:{A}": FORGET_FROM + T0 + 120_000},
-        "outbox": {Event("ended", A, 11, "n1", "1-n1", "undelivered", T0): T0},
+        "due": {f"j:{A}": FORGET_FROM + now + 120_000, "n:n1": now + 500},
+        "outbox": {Event("ended", A, 11, "n1", "1-n1", "undelivered", now): now},
         "counts": {"FAILED": 1},
     }
 
@@ -190,6 +194,7 @@ async def test_writes_that_failed_in_one_tick_do_not_lose_each_other_s_slots(wor
         world, asyncio.gather(*(undeliver(world.engine, job_id, 1, "n1") for job_id in (A, B)))
     )
     assert answers == [Delivered("RESERVED", 2, "n2", "2-n2", 1)] * 2
-    assert changes["nodes"] == {"n1": {"used": 0, "standing": 0}, "n2": {"used": 2, "standing": 1}}
-    assert "room" not in changes
-    assert changes["standing"] == {"n1": 16, "n2": 17}
+    resting = {"used": 0, "standing": 2, "rest_until_ms": T0 + 500}
+    assert changes["nodes"] == {"n1": resting, "n2": {"used": 2, "standing": 1}}
+    assert changes["room"] == {1: 0}
+    assert changes["standing"] == {"n1": 18, "n2": 17}

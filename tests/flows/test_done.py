@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -9,8 +9,12 @@ from lingua_scheduler.core.records import FORGET_FROM, Event
 from lingua_scheduler.flows.attempts import Moved
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.done import done
+from lingua_scheduler.flows.evict import evict
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat
+from lingua_scheduler.flows.leave import leave
+from lingua_scheduler.flows.register import register
+from lingua_scheduler.flows.release import release
 from tests.support.cells import GONE, watch
 from tests.support.stage import T0, A, B, bring, code_of, join, keep_alive, place, sweep
 from tests.support.world import CELL
@@ -170,10 +174,22 @@ async def test_a_result_that_cannot_be_right_never_reaches_the_engine(world: Wor
     assert code_of(answer) == "INVALID_MESSAGE"
 
 
-async def test_a_result_after_the_cancel_of_the_same_tick_finds_the_job_cancelled(world: World) -> None:
+@pytest.mark.parametrize(
+    "last",
+    [
+        lambda engine: cancel(engine, A),
+        lambda engine: leave(engine, CELL, "n1"),
+        lambda engine: register(engine, CELL, "n1", semantic_langs=["en"], epoch="1-n1", running=[]),
+        lambda engine: register(engine, CELL, "n1", semantic_langs=["en"], process_id="p2"),
+        lambda engine: evict(engine, CELL, "n1"),
+        lambda engine: release(engine, A),
+    ],
+    ids=["cancel", "leave", "resync", "new process", "evict", "release"],
+)
+async def test_a_result_is_not_overtaken_by_what_comes_in_the_same_tick(world: World, last: Any) -> None:
+    """A node that has finished and says goodbye in one breath has finished."""
     await join(world)
     await bring(world, "RUNNING")
-    late, _ = await asyncio.gather(done(world.engine, A, 1, "n1"), cancel(world.engine, A))
-    assert code_of(late) == "STALE_ATTEMPT"
-    cell = await world.cell()
-    assert (cell.jobs[A].state, cell.nodes["n1"].used) == ("CANCELLED", 0)
+    _, result = await asyncio.gather(last(world.engine), done(world.engine, A, 1, "n1"))
+    assert result == Moved("FINISHED")
+    assert (await world.cell()).jobs[A].state == "FINISHED"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
@@ -30,7 +31,7 @@ async def test_a_draining_node_gets_no_new_work_and_keeps_what_it_has(world: Wor
     await join(world)
     await place(world)
     answer, changes = await watch(world, drain(world.engine, CELL, "n1"))
-    assert answer == Marked("draining", 5, 1)
+    assert answer == Marked("draining", Standing.draining, 1)
     assert changes == {
         "nodes": {"n1": {"intent": "draining", "standing": 5}},
         "standing": {"n1": 21},
@@ -41,7 +42,7 @@ async def test_a_draining_node_gets_no_new_work_and_keeps_what_it_has(world: Wor
 async def test_a_repeated_drain_changes_nothing(world: World) -> None:
     await join(world)
     await drain(world.engine, CELL, "n1")
-    assert await watch(world, drain(world.engine, CELL, "n1")) == (Marked("draining", 5, 0), {})
+    assert await watch(world, drain(world.engine, CELL, "n1")) == (Marked("draining", Standing.draining, 0), {})
 
 
 @pytest.mark.parametrize("name", ["drain", "evict"])
@@ -53,7 +54,7 @@ async def test_only_resume_undoes_the_operator_s_word(world: World, name: str) -
     await join(world, process_id="another")
     assert (await world.cell()).nodes["n1"].standing == 5
     answer, changes = await watch(world, resume(world.engine, CELL, "n1"))
-    assert answer == Marked("active", 0, 0)
+    assert answer == Marked("active", Standing.available, 0)
     assert changes == {
         "nodes": {"n1": {"intent": "active", "standing": 0}},
         "standing": {"n1": 16},
@@ -73,16 +74,17 @@ async def test_resume_lets_a_node_be_chosen_only_as_far_as_it_can_be(world: Worl
     await heartbeat(world.engine, CELL, "ill", health="degraded")
     await disconnect(world.engine, CELL, "away", "x")
     answers = [await resume(world.engine, CELL, node_id) for node_id in ("full", "resting", "ill", "away")]
-    assert answers == [Marked("active", standing, used) for standing, used in ((1, 1), (2, 0), (4, 0), (4, 0))]
+    stand = (Standing.full, Standing.resting, Standing.not_ready, Standing.not_ready)
+    assert answers == [Marked("active", standing, int(standing == Standing.full)) for standing in stand]
     world.now_ms += 34_999
-    assert await resume(world.engine, CELL, "stale") == Marked("active", 0, 0)
+    assert await resume(world.engine, CELL, "stale") == Marked("active", Standing.available, 0)
     world.now_ms += 1
-    assert await resume(world.engine, CELL, "stale") == Marked("active", 3, 0)
+    assert await resume(world.engine, CELL, "stale") == Marked("active", Standing.stale, 0)
 
 
 async def test_resume_of_an_active_node_changes_nothing(world: World) -> None:
     await join(world)
-    assert await watch(world, resume(world.engine, CELL, "n1")) == (Marked("active", 0, 0), {})
+    assert await watch(world, resume(world.engine, CELL, "n1")) == (Marked("active", Standing.available, 0), {})
 
 
 @pytest.mark.parametrize("name", ["drain", "evict", "resume"])

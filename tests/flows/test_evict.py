@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from lingua_scheduler.core.records import Event
+from lingua_scheduler.core.records import Event, Standing
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.evict import evict
@@ -27,7 +27,7 @@ async def test_an_evicted_node_s_work_goes_to_others_at_once_and_at_no_cost(worl
     world.now_ms += 7
     now = T0 + 7
     answer, changes = await watch(world, evict(world.engine, CELL, "n1"))
-    assert answer == Marked("evicted", 5, 3)
+    assert answer == Marked("evicted", Standing.draining, 3)
     leases = [f"n1:{A}:1", f"n1:{B}:1"]
     assert changes["nodes"] == {
         "n1": {"intent": "evicted", "standing": 5, "limbo": 3},
@@ -58,7 +58,7 @@ async def test_an_evicted_node_s_work_waits_when_nobody_else_is_there(world: Wor
     await join(world)
     await bring(world, "ACCEPTED")
     answer, changes = await watch(world, evict(world.engine, CELL, "n1"))
-    assert answer == Marked("evicted", 5, 1)
+    assert answer == Marked("evicted", Standing.draining, 1)
     lease = f"n1:{A}:1"
     assert changes == {
         "nodes": {"n1": {"intent": "evicted", "standing": 5, "limbo": 1}},
@@ -76,7 +76,7 @@ async def test_a_repeated_eviction_changes_nothing(world: World) -> None:
     await join(world)
     await bring(world, "ACCEPTED")
     await evict(world.engine, CELL, "n1")
-    assert await watch(world, evict(world.engine, CELL, "n1")) == (Marked("evicted", 5, 1), {})
+    assert await watch(world, evict(world.engine, CELL, "n1")) == (Marked("evicted", Standing.draining, 1), {})
 
 
 async def test_an_evicted_node_that_is_resumed_still_owes_its_slots(world: World) -> None:
@@ -84,7 +84,7 @@ async def test_an_evicted_node_that_is_resumed_still_owes_its_slots(world: World
     await bring(world, "ACCEPTED")
     await evict(world.engine, CELL, "n1")
     await cancel(world.engine, A)
-    assert await resume(world.engine, CELL, "n1") == Marked("active", 0, 1)
+    assert await resume(world.engine, CELL, "n1") == Marked("active", Standing.available, 1)
     await place(world, B)
     assert code_of(await ack(world.engine, B, 1, "n1")) == ""
     assert (await world.cell()).nodes["n1"].standing == 1

@@ -5,14 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lingua_scheduler.core.records import GroupRecord, Rules
+from lingua_scheduler.core.capability import CROWDED
+from lingua_scheduler.core.records import GroupRecord, Rules, Standing
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import Beaten, heartbeat
+from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.stopped import stopped
+from lingua_scheduler.flows.undeliver import undeliver
 from tests.support.cells import GONE, HELD, watch
 from tests.support.stage import T0, A, B, C, bring, code_of, join, place, sweep
 from tests.support.world import CELL
@@ -27,7 +30,7 @@ async def test_a_beat_is_a_sign_of_life_and_nothing_else(world: World) -> None:
     await join(world)
     world.now_ms += 7
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", "1-n1"))
-    assert answer == Beaten("1-n1", 0, [])
+    assert answer == Beaten("1-n1", Standing.available, [])
     assert changes == {"nodes": {"n1": {"seen_at_ms": T0 + 7}}, "due": {"n:n1": T0 + 35_007}}
 
 
@@ -35,14 +38,14 @@ async def test_a_beat_is_a_sign_of_life_and_nothing_else(world: World) -> None:
 async def test_only_a_ready_node_is_chosen(world: World, health: str) -> None:
     await join(world)
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", health=health))
-    assert answer == Beaten("1-n1", 4, [])
+    assert answer == Beaten("1-n1", Standing.not_ready, [])
     assert changes == {
         "nodes": {"n1": {"reported": health, "standing": 4}},
         "standing": {"n1": 20},
         "room": {1: 0},
     }
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", health="ready"))
-    assert answer == Beaten("1-n1", 0, [])
+    assert answer == Beaten("1-n1", Standing.available, [])
     assert changes == {
         "nodes": {"n1": {"reported": "ready", "standing": 0}},
         "standing": {"n1": 16},
@@ -55,7 +58,7 @@ async def test_a_beat_wakes_a_stale_node(world: World) -> None:
     world.now_ms += 35_000
     await sweep(world)
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1"))
-    assert answer == Beaten("1-n1", 0, [])
+    assert answer == Beaten("1-n1", Standing.available, [])
     assert changes == {
         "nodes": {"n1": {"standing": 0, "seen_at_ms": T0 + 35_000}},
         "standing": {"n1": 16},
@@ -75,7 +78,7 @@ async def test_the_slots_of_a_node_can_be_raised_and_lowered(world: World) -> No
         "room": {1: 1},
     }
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", max_concurrent_jobs=1))
-    assert answer == Beaten("1-n1", 1, [])
+    assert answer == Beaten("1-n1", Standing.full, [])
     assert changes["nodes"] == {"n1": {"max": 1, "ceiling": 2, "standing": 1}}
 
 
@@ -83,14 +86,14 @@ async def test_a_node_s_load_is_kept_for_show(world: World) -> None:
     await join(world)
     _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", current_load={"gpu": 0.5, "cpu": 1}))
     assert changes == {"profiles": {"n1": {"load": [("cpu", 1.0), ("gpu", 0.5)]}}}
-    assert await watch(world, heartbeat(world.engine, CELL, "n1")) == (Beaten("1-n1", 0, []), {})
+    assert await watch(world, heartbeat(world.engine, CELL, "n1")) == (Beaten("1-n1", Standing.available, []), {})
 
 
 async def test_a_capability_that_comes_with_a_beat_moves_the_node_to_its_group(world: World) -> None:
     await join(world)
     old = (await world.cell()).groups[1].signature
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", tts_langs=["zh"]))
-    assert answer == Beaten("1-n1", 0, [])
+    assert answer == Beaten("1-n1", Standing.available, [])
     new = (await world.cell()).groups[2].signature
     update = changes["profiles"]["n1"].pop("update")
     assert changes == {
@@ -110,7 +113,10 @@ async def test_a_capability_that_is_repeated_with_every_beat_changes_nothing(wor
     await join(world)
     said: dict[str, Any] = {"tts_langs": ["zh"], "labels": {"region": "eu"}}
     await heartbeat(world.engine, CELL, "n1", **said)
-    assert await watch(world, heartbeat(world.engine, CELL, "n1", **said)) == (Beaten("1-n1", 0, []), {})
+    assert await watch(world, heartbeat(world.engine, CELL, "n1", **said)) == (
+        Beaten("1-n1", Standing.available, []),
+        {},
+    )
     await heartbeat(world.engine, CELL, "n1", tts_langs=["en"])
     _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", **said))
     assert changes["profiles"]["n1"]["tts"] == ["zh"]
@@ -156,51 +162,54 @@ async def test_a_node_can_lose_all_its_pools_and_get_them_back(world: World) -> 
     assert changes["pairs"] == {"en:zh": [2]}
 
 
-async def test_one_kind_of_node_more_than_the_cell_may_have_is_refused_but_heard(make_world: MakeWorld) -> None:
+async def test_one_kind_of_node_more_than_the_cell_may_have_serves_nothing_and_is_told(make_world: MakeWorld) -> None:
+    """What it served before it has taken back; the rest of its word counts."""
     world = await make_world(Rules(max_groups=2))
     for number in range(3):
         await join(world, f"n{number}")
     await heartbeat(world.engine, CELL, "n1", tts_langs=["zh"])
     world.now_ms += 1
-    late = {"tts_langs": ["en"], "health": "degraded", "current_load": {"gpu": 1}, "max_concurrent_jobs": 9}
-    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n2", **late))  # type: ignore[arg-type]
-    assert code_of(answer) == "CELL_FULL"
-    assert changes == {"nodes": {"n2": {"seen_at_ms": T0 + 1}}, "due": {"n:n2": T0 + 35_001}}
-    assert isinstance(await heartbeat(world.engine, CELL, "n2", tts_langs=["zh"]), Beaten)
-
-
-async def test_a_stale_node_that_is_refused_another_kind_serves_again_as_it_was(make_world: MakeWorld) -> None:
-    """The beat is refused with all that it says, but its node was heard."""
-    world = await make_world(Rules(max_groups=1))
-    await join(world, "n1")
-    await join(world, "n2")
-    now = world.now_ms = T0 + 35_000
-    await sweep(world)
-    said: dict[str, Any] = {"tts_langs": ["zh"], "running": [(A, 1)], "health": "degraded"}
-    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", **said))
-    assert code_of(answer) == "CELL_FULL"
+    late: dict[str, Any] = {"tts_langs": ["en"], "health": "degraded", "max_concurrent_jobs": 9}
+    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n2", **late))
+    assert answer == Beaten("3-n2", Standing.not_ready, [], [CROWDED])
+    seen = {"seen_at_ms": T0 + 1, "group": 0, "standing": 4, "reported": "degraded", "max": 9, "ceiling": 9}
     assert changes == {
-        "nodes": {"n1": {"standing": 0, "seen_at_ms": now}},
-        "standing": {"n1": 16},
+        "nodes": {"n2": seen},
+        "profiles": {"n2": {"tts": ["en"]}},
+        "standing": {"n2": 4},
         "room": {1: 1},
-        "due": {"n:n1": now + 35_000},
+        "due": {"n:n2": T0 + 35_001},
     }
 
 
-async def test_a_lost_node_that_is_refused_another_kind_comes_back_as_it_was(make_world: MakeWorld) -> None:
+async def test_a_node_that_the_cell_had_no_room_for_is_taken_when_there_is_some(make_world: MakeWorld) -> None:
+    """It need not say anything else: what it repeats with every beat is looked at anew."""
     world = await make_world(Rules(max_groups=1))
-    await join(world, "n1")
-    await join(world, "n2")
-    now = world.now_ms = T0 + 45_000
-    await sweep(world)
-    answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", tts_langs=["zh"]))
-    assert code_of(answer) == "CELL_FULL"
-    assert changes == {
-        "nodes": {"n1": {"standing": 0, "lost_at_ms": 0, "seen_at_ms": now}},
-        "standing": {"n1": 16},
-        "room": {1: 1},
-        "due": {"n:n1": now + 35_000},
-    }
+    for node_id in ("n1", "n2"):
+        await join(world, node_id)
+    assert (await beat(world, "n2", tts_langs=["zh"])).warnings == [CROWDED]
+    assert (await beat(world, "n2", tts_langs=["zh"])).warnings == [CROWDED]
+    await leave(world.engine, CELL, "n1")
+    assert (await beat(world, "n2", tts_langs=["zh"])).warnings == []
+    assert (await world.cell()).nodes["n2"].group == 2
+
+
+async def test_a_beat_that_leaves_no_pool_says_what_is_missing(world: World) -> None:
+    await join(world)
+    assert (await beat(world, "n1", nmt_pairs=[])).warnings == ["no pool: nmt_pairs is empty"]
+    assert (await beat(world, "n1")).warnings == []
+    assert (await beat(world, "n1", services={"semantic": False}, nmt_pairs=[["en", "zh"]])).warnings == [
+        "no pool: the service semantic is not ready"
+    ]
+    assert (await beat(world, "n1", labels={"at": "eu"})).warnings == [
+        "no pool: what is declared now and before leaves no pair"
+    ]
+
+
+async def beat(world: World, node_id: str, **said: Any) -> Beaten:
+    answer = await heartbeat(world.engine, CELL, node_id, **said)
+    assert isinstance(answer, Beaten), answer
+    return answer
 
 
 async def test_a_node_alone_in_its_group_may_change_where_there_is_no_room_for_another_group(
@@ -210,14 +219,14 @@ async def test_a_node_alone_in_its_group_may_change_where_there_is_no_room_for_a
     await join(world, "n1")
     await join(world, "n2", tts_langs=["zh"])
     await join(world, "n3", nmt_pairs=[])
-    assert await heartbeat(world.engine, CELL, "n1", tts_langs=["en"]) == Beaten("1-n1", 0, [])
+    assert await heartbeat(world.engine, CELL, "n1", tts_langs=["en"]) == Beaten("1-n1", Standing.available, [])
     cell = await world.cell()
     assert cell.groups.keys() == {2, 3}
     assert cell.nodes["n1"].group == 3
     # A node without any group leaves none behind.
-    assert code_of(await heartbeat(world.engine, CELL, "n3", nmt_pairs=[["zh", "en"]])) == "CELL_FULL"
+    assert (await beat(world, "n3", nmt_pairs=[["zh", "en"]])).warnings == [CROWDED]
     assert isinstance(await heartbeat(world.engine, CELL, "n3", nmt_pairs=[["en", "zh"]], tts_langs=["zh"]), Beaten)
-    assert code_of(await heartbeat(world.engine, CELL, "n2", tts_langs=["fr"])) == "CELL_FULL"
+    assert (await beat(world, "n2", tts_langs=["fr"])).warnings == [CROWDED]
 
 
 @pytest.mark.parametrize("running_jobs", [0, 1, 2, 3])
@@ -230,7 +239,7 @@ async def test_a_low_enough_number_of_running_jobs_ends_the_oldest_names_limbo(w
     world.now_ms += 2_000
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running_jobs=running_jobs))
     over = [f"n1:{job_id}:1" for job_id in (A, B, C)][: 3 - running_jobs]
-    assert answer == Beaten("1-n1", 0 if over else 1, [])
+    assert answer == Beaten("1-n1", Standing.available if over else Standing.full, [])
     if over:
         assert changes == {
             "nodes": {
@@ -277,7 +286,7 @@ async def test_a_list_of_what_runs_ends_the_limbo_of_what_it_leaves_out(world: W
     answer, changes = await watch(
         world, heartbeat(world.engine, CELL, "n1", running=[(B, 1), ("c0.z", 3), (A, 1), ("c0.y", 2)])
     )
-    assert answer == Beaten("1-n1", 1, [(B, 1), ("c0.y", 2), ("c0.z", 3)])
+    assert answer == Beaten("1-n1", Standing.full, [(B, 1), ("c0.y", 2), ("c0.z", 3)])
     over, taken = f"n1:{C}:1", ["n1:c0.y:2", "n1:c0.z:3"]
     assert changes == {
         "nodes": {"n1": {"used": 5, "limbo": 3, "ceiling": 5, "seen_at_ms": T0 + 2_000}},
@@ -300,7 +309,7 @@ async def test_what_runs_and_was_never_given_to_the_node_takes_slots_until_it_ha
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=running))
     strangers = [(A, 1), (B, 2), ("c0.x", 3), ("c0.y", 10), ("c0.y", 2), ("c0.z", 1)]
     leases = [f"n1:{job_id}:{attempt}" for job_id, attempt in strangers]
-    assert answer == Beaten("1-n1", 5, strangers)
+    assert answer == Beaten("1-n1", Standing.draining, strangers)
     assert changes == {
         "nodes": {"n1": {"used": 7, "limbo": 6, "ceiling": 7, "seen_at_ms": now}},
         "leases": dict.fromkeys(leases, HELD),
@@ -309,7 +318,7 @@ async def test_what_runs_and_was_never_given_to_the_node_takes_slots_until_it_ha
     }
     world.now_ms += 2_000
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=[(B, 1), ("c0.z", 1)]))
-    assert answer == Beaten("1-n1", 5, [("c0.z", 1)])
+    assert answer == Beaten("1-n1", Standing.draining, [("c0.z", 1)])
     assert changes["nodes"] == {"n1": {"used": 2, "limbo": 1, "ceiling": 2, "seen_at_ms": now + 2_000}}
 
 
@@ -328,11 +337,23 @@ async def test_what_the_node_once_had_and_names_late_is_cancelled_and_takes_no_s
     assert (answer.cancel, changes) == ([(A, 1)], {})
 
 
+async def test_what_could_not_be_delivered_and_arrived_all_the_same_takes_a_slot(world: World) -> None:
+    await join(world, "n1", max_concurrent_jobs=1)
+    await place(world)
+    await join(world, "n2")
+    await undeliver(world.engine, A, 1, "n1")
+    world.now_ms += 500
+    answer = await beat(world, "n1", running=[(A, 1)])
+    assert answer == Beaten("1-n1", Standing.full, [(A, 1)])
+    cell = await world.cell()
+    assert (cell.nodes["n1"].used, cell.limbo) == (1, {f"n1:{A}:1": T0 + 500})
+
+
 async def test_a_full_node_with_unknown_work_is_more_than_full(world: World) -> None:
     await join(world, max_concurrent_jobs=1)
     await place(world)
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=[(A, 1), (B, 1)]))
-    assert answer == Beaten("1-n1", 1, [(B, 1)])
+    assert answer == Beaten("1-n1", Standing.full, [(B, 1)])
     assert changes["nodes"] == {"n1": {"used": 2, "limbo": 1, "ceiling": 2}}
     _, changes = await watch(world, done(world.engine, A, 1, "n1"))
     assert changes["nodes"] == {"n1": {"used": 1}}
@@ -343,7 +364,7 @@ async def test_a_list_that_may_be_older_than_the_fence_confirms_nothing(world: W
     await bring(world, "CANCELLED")
     world.now_ms += 1_999
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=[]))
-    assert answer == Beaten("1-n1", 0, [])
+    assert answer == Beaten("1-n1", Standing.available, [])
     assert changes.keys() == {"nodes", "due"}
     world.now_ms += 1
     _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=[]))
@@ -355,7 +376,7 @@ async def test_a_list_is_worth_more_than_a_number(world: World) -> None:
     await bring(world, "CANCELLED")
     world.now_ms += 2_000
     answer = await heartbeat(world.engine, CELL, "n1", running=[(A, 1)], running_jobs=0)
-    assert answer == Beaten("1-n1", 0, [(A, 1)])
+    assert answer == Beaten("1-n1", Standing.available, [(A, 1)])
     assert (await world.cell()).nodes["n1"].limbo == 1
 
 
@@ -369,11 +390,11 @@ async def test_a_lost_node_serves_again_once_it_has_confirmed_everything(world: 
     assert (await world.cell()).nodes["n1"].lost_at_ms == T0 + 45_000
     world.now_ms += 1_999
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=[]))
-    assert answer == Beaten("1-n1", 3, [])
+    assert answer == Beaten("1-n1", Standing.stale, [])
     assert changes == {"nodes": {"n1": {"seen_at_ms": T0 + 46_999}}}
     world.now_ms += 1
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=[]))
-    assert answer == Beaten("1-n1", 0, [])
+    assert answer == Beaten("1-n1", Standing.available, [])
     assert changes["nodes"] == {
         "n1": {"used": 0, "limbo": 0, "standing": 0, "lost_at_ms": 0, "seen_at_ms": T0 + 47_000}
     }
@@ -385,7 +406,7 @@ async def test_a_lost_node_that_held_nothing_serves_again_with_its_next_beat(wor
     world.now_ms += 45_000
     await sweep(world)
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1"))
-    assert answer == Beaten("1-n1", 0, [])
+    assert answer == Beaten("1-n1", Standing.available, [])
     assert changes["nodes"] == {"n1": {"standing": 0, "lost_at_ms": 0, "seen_at_ms": T0 + 45_000}}
     assert changes["due"] == {"n:n1": T0 + 80_000}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lingua_scheduler.core.records import FORGET_FROM, Rules
+from lingua_scheduler.core.records import FORGET_FROM, Rules, Standing
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.drain import drain
@@ -111,7 +111,7 @@ async def test_a_node_that_comes_back_is_still_out(world: World, intent: str) ->
     }
     await keep_alive(world, "n1")
     assert (await world.cell()).nodes["n1"].standing == 5
-    assert await resume(world.engine, CELL, "n1") == Marked("active", 0, 0)
+    assert await resume(world.engine, CELL, "n1") == Marked("active", Standing.available, 0)
 
 
 async def test_a_node_that_is_refused_leaves_the_word_where_it_is(make_world: MakeWorld) -> None:
@@ -143,7 +143,7 @@ async def test_a_node_that_is_gone_can_be_resumed(world: World, intent: str) -> 
     await gone(world, intent)
     world.now_ms += 7
     answer, changes = await watch(world, resume(world.engine, CELL, "n1"))
-    assert answer == Marked("active", 3, 0)
+    assert answer == Marked("active", Standing.stale, 0)
     assert changes == {"intents": {"n1": GONE}, "due": {"i:n1": GONE}}
     assert code_of(await resume(world.engine, CELL, "n1")) == "UNKNOWN_NODE"
     assert (await join(world)).standing == 0
@@ -158,7 +158,7 @@ async def test_a_node_that_is_gone_can_be_drained_or_evicted_all_the_same(
     await gone(world, before)
     world.now_ms += 7
     answer, changes = await watch(world, INTENTS[after](world.engine, CELL, "n1"))
-    assert answer == Marked(after, 3, 0)
+    assert answer == Marked(after, Standing.stale, 0)
     assert changes == {"due": {"i:n1": forgotten(T0 + 7)}} | ({} if after == before else {"intents": {"n1": after}})
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import Event
+from lingua_scheduler.core.records import Event, Standing
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.done import done
@@ -51,7 +51,9 @@ async def test_a_node_that_could_have_told_is_cut_off(world: World) -> None:
         "due": {f"l:{LEASE}": GONE},
         "outbox": {Event("cut_off", A, 1, "n1", "1-n1", "", now): now},
     }
-    assert await heartbeat(world.engine, CELL, "n1", running=[]) == Beaten("1-n1", 4, [])
+    assert await heartbeat(world.engine, CELL, "n1", running=[]) == Beaten(
+        "1-n1", Standing.not_ready, [], must_register=True
+    )
     assert (await world.cell()).nodes["n1"].used == 0
 
 
@@ -206,7 +208,7 @@ async def test_a_node_that_lost_its_socket_confirms_and_must_register_all_the_sa
     }
     world.now_ms += 1
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1"))
-    assert answer == Beaten("1-n1", 3, [])
+    assert answer == Beaten("1-n1", Standing.stale, [])
     assert changes == {"nodes": {"n1": {"seen_at_ms": T0 + 502}}}
     registered, changes = await watch(world, join(world, "n1", connection="y", epoch="1-n1"))
     assert (registered.how, registered.standing) == ("RESYNC", 0)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lingua_scheduler.core.capability import CROWDED
 from lingua_scheduler.core.errors import DependencyDown
-from lingua_scheduler.core.records import GroupRecord, NodeRecord, Profile, Rules
+from lingua_scheduler.core.records import GroupRecord, NodeRecord, Profile, Rules, Standing
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.register import Registered, register
@@ -45,7 +46,7 @@ async def test_a_node_joins_and_is_written_down_in_full(world: World) -> None:
             nonce="abc",
         ),
     )
-    assert answer == Registered("NEW", "1-abc", 0, ["en:zh"], [], [])
+    assert answer == Registered("NEW", "1-abc", Standing.available, ["en:zh"], [], [])
     named = signature(["en:zh"], ["zh"], [("asr", False), ("tts", True)], [("region", "eu")], public=False)
     assert changes == {
         "nodes": {
@@ -155,8 +156,8 @@ async def test_what_does_not_matter_to_any_job_makes_no_group_of_its_own(world: 
     assert cell.standing == {"n1": 16, "n2": 16}
 
 
-@pytest.mark.parametrize(("health", "standing"), [("registering", 4), ("ready", 0)])
-async def test_a_node_in_no_pool_joins_with_a_warning(world: World, health: str, standing: int) -> None:
+@pytest.mark.parametrize(("health", "standing"), [("registering", Standing.not_ready), ("ready", Standing.available)])
+async def test_a_node_in_no_pool_joins_with_a_warning(world: World, health: str, standing: Standing) -> None:
     answer, changes = await watch(world, join(world, nmt_pairs=[], health=health))
     assert answer == Registered("NEW", "1-n1", standing, [], [], ["no pool: nmt_pairs is empty"])
     assert changes.keys() == {"nodes", "profiles", "standing", "due", "counts"}
@@ -183,7 +184,7 @@ async def test_the_same_epoch_only_compares_notes(world: World) -> None:
     await bring(world, "RUNNING")
     world.now_ms += 7
     answer, changes = await watch(world, join(world, epoch="1-n1", connection="y", process_id="new"))
-    assert answer == Registered("RESYNC", "1-n1", 0, ["en:zh"], [], [])
+    assert answer == Registered("RESYNC", "1-n1", Standing.available, ["en:zh"], [], [])
     assert changes == {
         "nodes": {"n1": {"seen_at_ms": T0 + 7}},
         "profiles": {"n1": {"process": "new", "connection": "y", "registered_at_ms": T0 + 7}},
@@ -237,7 +238,7 @@ async def test_a_legacy_node_that_is_alive_continues(world: World, said: dict[st
     await bring(world, "RUNNING")
     world.now_ms += 7
     answer, changes = await watch(world, join(world, **({"process_id": ""} | said)))
-    assert answer == Registered("CONTINUED", "1-n1", 0, ["en:zh"], [], [])
+    assert answer == Registered("CONTINUED", "1-n1", Standing.available, ["en:zh"], [], [])
     assert changes["nodes"] == {"n1": {"seen_at_ms": T0 + 7}}
     assert changes.keys() == {"nodes", "profiles", "due"}
 
@@ -258,7 +259,7 @@ async def test_a_legacy_node_that_was_lost_gets_a_new_epoch(world: World) -> Non
     world.now_ms += 45_000
     await sweep(world)
     answer, changes = await watch(world, join(world))
-    assert answer == Registered("RENEWED", "2-n1", 0, ["en:zh"], [], [])
+    assert answer == Registered("RENEWED", "2-n1", Standing.available, ["en:zh"], [], [])
     assert changes["nodes"] == {"n1": {"epoch": "2-n1", "standing": 0, "lost_at_ms": 0, "seen_at_ms": T0 + 45_000}}
     assert changes["counts"] == {"epoch": 2}
     assert changes["due"] == {"n:n1": T0 + 80_000}
@@ -291,7 +292,7 @@ async def test_a_cell_takes_no_more_nodes_than_it_may(make_world: MakeWorld) -> 
     await join(world, "n1")
     await join(world, "n2")
     answer, changes = await watch(world, register(world.engine, CELL, "n3", **PLAIN))
-    assert answer == Refusal("CELL_FULL", "Cell c0 has no room for another node or another kind of node.")
+    assert answer == Refusal("CELL_FULL", "Cell c0 has no room for another node.")
     assert changes == {}
     assert (await join(world, "n2", process_id="p")).how == "NEW_PROCESS"
 
@@ -302,9 +303,9 @@ async def test_a_cell_takes_no_more_kinds_of_nodes_than_it_may(make_world: MakeW
     await join(world, "n2", tts_langs=["zh"])
     await join(world, "n0")
     for node_id in ("n3", "n1"):
-        another = register(world.engine, CELL, node_id, **(PLAIN | {"tts_langs": ["en"]}))
-        answer, changes = await watch(world, another)
-        assert (code_of(answer), changes) == ("CELL_FULL", {})
+        another = await join(world, node_id, tts_langs=["en"])
+        assert (another.pairs, another.warnings) == ([], [CROWDED])
+        assert (await world.cell()).nodes[node_id].group == 0
     assert (await join(world, "n4", tts_langs=["zh"])).how == "NEW"
     assert (await join(world, "n5", nmt_pairs=[])).how == "NEW"
 
@@ -322,8 +323,7 @@ async def test_a_node_alone_in_its_group_may_come_back_as_another_kind_where_the
     assert changes["room"] == {1: GONE, 3: 1}
     assert changes["pairs"] == {"en:zh": [2, 3]}
     for node_id in ("n3", "n4"):
-        refusal = await register(world.engine, CELL, node_id, **(PLAIN | {"tts_langs": ["fr"]}))
-        assert code_of(refusal) == "CELL_FULL"
+        assert (await join(world, node_id, tts_langs=["fr"])).warnings == [CROWDED]
 
 
 @pytest.mark.parametrize("said", [{"epoch": "1-n1"}, {}])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lingua_scheduler.core.records import Event
+from lingua_scheduler.core.records import Event, Standing
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
@@ -34,7 +34,7 @@ async def test_a_new_process_ends_everything_that_the_old_one_had(world: World) 
     world.now_ms += 7
     now = T0 + 7
     answer, changes = await watch(world, join(world, "n1", max_concurrent_jobs=3, process_id="new"))
-    assert answer == Registered("NEW_PROCESS", "3-n1", 0, ["en:zh"], [], [])
+    assert answer == Registered("NEW_PROCESS", "3-n1", Standing.available, ["en:zh"], [], [])
     assert changes["nodes"] == {
         "n1": {"used": 0, "limbo": 0, "epoch": "3-n1", "standing": 0, "seen_at_ms": now},
         "n2": {"used": 2, "standing": 1},
@@ -68,7 +68,7 @@ async def test_a_new_process_gets_its_own_job_again_when_nobody_else_can(world: 
     now = T0 + 7
     said: dict[str, Any] = {"process_id": "new", "connection": connection, "max_concurrent_jobs": 1}
     answer, changes = await watch(world, join(world, **said))
-    assert answer == Registered("NEW_PROCESS", "2-n1", 0, ["en:zh"], [], [])
+    assert answer == Registered("NEW_PROCESS", "2-n1", Standing.available, ["en:zh"], [], [])
     assert changes == {
         "nodes": {"n1": {"epoch": "2-n1", "seen_at_ms": now}},
         "profiles": {"n1": {"process": "new", "connection": connection, "registered_at_ms": now}},
@@ -95,7 +95,7 @@ async def test_a_new_process_is_not_given_what_its_claims_leave_no_room_for(worl
     await join(world, process_id="old", max_concurrent_jobs=1)
     await bring(world, "RUNNING")
     answer, changes = await watch(world, join(world, process_id="new", max_concurrent_jobs=1, running=[(B, 1)]))
-    assert answer == Registered("NEW_PROCESS", "2-n1", 1, ["en:zh"], [(B, 1)], [])
+    assert answer == Registered("NEW_PROCESS", "2-n1", Standing.full, ["en:zh"], [(B, 1)], [])
     lease = f"n1:{B}:1"
     died = past((1, "n1", "died", T0, "RETRYING"), tries=1, lost=1)
     assert changes == {
@@ -128,7 +128,7 @@ async def test_what_a_new_process_says_it_runs_takes_slots_until_it_has_stopped(
     running = [(D, 2), (B, 1), (D, 10)]
     answer, changes = await watch(world, join(world, process_id="new", running=running))
     leases = [f"n1:{B}:1", f"n1:{D}:10", f"n1:{D}:2"]
-    assert answer == Registered("NEW_PROCESS", "2-n1", 1, ["en:zh"], [(B, 1), (D, 10), (D, 2)], [])
+    assert answer == Registered("NEW_PROCESS", "2-n1", Standing.full, ["en:zh"], [(B, 1), (D, 10), (D, 2)], [])
     assert changes == {
         "nodes": {"n1": {"used": 3, "limbo": 3, "ceiling": 3, "epoch": "2-n1", "standing": 1}},
         "profiles": {"n1": {"process": "new"}},
@@ -143,7 +143,7 @@ async def test_what_a_new_process_says_it_runs_takes_slots_until_it_has_stopped(
 
 async def test_a_new_node_s_unknown_work_is_counted_too(world: World) -> None:
     answer, changes = await watch(world, join(world, running=[(A, 1)]))
-    assert answer == Registered("NEW", "1-n1", 0, ["en:zh"], [(A, 1)], [])
+    assert answer == Registered("NEW", "1-n1", Standing.available, ["en:zh"], [(A, 1)], [])
     assert changes["leases"] == {f"n1:{A}:1": HELD}
     node = changes["nodes"]["n1"]
     assert (node.used, node.limbo, node.ceiling, node.standing) == (1, 1, 2, 0)
@@ -173,7 +173,7 @@ async def test_a_resync_ends_what_the_node_has_lost_and_cancels_what_it_should_n
         world,
         join(world, "n1", max_concurrent_jobs=4, epoch="1-n1", running=[(C, 1), (A, 1), ("c0.e", 5)]),
     )
-    assert answer == Registered("RESYNC", "1-n1", 0, ["en:zh"], [(C, 1), ("c0.e", 5)], [])
+    assert answer == Registered("RESYNC", "1-n1", Standing.available, ["en:zh"], [(C, 1), ("c0.e", 5)], [])
     assert changes["nodes"] == {
         "n1": {"used": 3, "standing": 0, "seen_at_ms": now},
         "n2": {"used": 1},
@@ -240,7 +240,7 @@ async def test_a_legacy_node_after_its_grace_leaves_its_attempts_in_limbo(world:
     world.now_ms += 500
     now = T0 + 500
     answer, changes = await watch(world, join(world, "n1", connection="y", max_concurrent_jobs=3))
-    assert answer == Registered("RENEWED", "3-n1", 0, ["en:zh"], [], [])
+    assert answer == Registered("RENEWED", "3-n1", Standing.available, ["en:zh"], [], [])
     assert changes["nodes"] == {
         "n1": {"limbo": 2, "epoch": "3-n1", "standing": 0, "away_until_ms": 0, "seen_at_ms": now},
         "n2": {"used": 2, "standing": 1},
@@ -264,7 +264,7 @@ async def test_a_renewed_node_gets_its_own_job_again_when_nobody_else_can(world:
     world.now_ms += 500
     answer, changes = await watch(world, join(world, connection="y", running=running))
     now, old, new = T0 + 500, f"n1:{A}:1", f"n1:{A}:2"
-    assert answer == Registered("RENEWED", "2-n1", 0, ["en:zh"], [], [])
+    assert answer == Registered("RENEWED", "2-n1", Standing.available, ["en:zh"], [], [])
     kept = running is None
     assert changes["nodes"] == {
         "n1": {"epoch": "2-n1", "seen_at_ms": now, "away_until_ms": 0}

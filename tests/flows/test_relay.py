@@ -20,7 +20,7 @@ from tests.support.world import CELL
 if TYPE_CHECKING:
     from tests.support.world import World
 
-LEASE_MS = 5_000
+LEASE_MS = 1_000
 
 
 def ended(job_id: str, at_ms: int) -> Event:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import FORGET_FROM, Event
-from lingua_scheduler.flows.attempts import Delivered, Moved
+from lingua_scheduler.core.records import FORGET_FROM, Event, Standing
+from lingua_scheduler.flows.attempts import Moved
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.dispatch import dispatch
@@ -106,13 +106,6 @@ class TestWhoWakesThoseWhoWait:
         blamed = past((1, "n1", "stopped", NOW, "FAILED"), tries=1, reason="stopped")
         assert changes == together(ended("FAILED", "stopped", past=blamed), served(A, "n1", "1-n1"))
 
-    async def test_a_write_that_failed_at_the_deadline_gives_its_slot_to_the_job_that_waits(self, world: World) -> None:
-        await busy(world, "RESERVED", limits=Limits(timeout_ms=7))
-        answer, changes = await watch(world, undeliver(world.engine, BUSY, 1, "n1"))
-        assert answer == Delivered("EXPIRED", 1, "n1", "1-n1", 1)
-        late = past((1, "n1", "undelivered", NOW, "EXPIRED"), undelivered=1, reason="deadline")
-        assert changes == together(ended("EXPIRED", "deadline", past=late), served(A, "n1", "1-n1"))
-
     async def test_a_cancel_frees_nothing_before_the_node_has_confirmed_it(self, world: World) -> None:
         await busy(world)
         _, changes = await watch(world, cancel(world.engine, BUSY))
@@ -151,7 +144,7 @@ class TestWhoWakesThoseWhoWait:
         """What the beat is told is how the node stood before that."""
         await busy(world)
         answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", max_concurrent_jobs=2))
-        assert answer == Beaten("1-n1", 0, [])
+        assert answer == Beaten("1-n1", Standing.available, [])
         assert changes == together(
             {
                 "nodes": {"n1": {"used": 2, "max": 2, "ceiling": 2, "seen_at_ms": NOW}},
@@ -191,7 +184,7 @@ class TestWhoWakesThoseWhoWait:
         await wait(world, {A: 60_000})
         world.now_ms = NOW
         answer, changes = await watch(world, join(world, "n2", max_concurrent_jobs=1))
-        assert answer == Registered("NEW", "3-n2", 0, ["en:zh"], [], [])
+        assert answer == Registered("NEW", "3-n2", Standing.available, ["en:zh"], [], [])
         record = changes.pop("nodes")["n2"]
         assert (record.used, record.standing, record.limbo, record.epoch) == (1, 1, 0, "3-n2")
         assert changes.pop("profiles").keys() == {"n2"}
@@ -204,7 +197,7 @@ class TestWhoWakesThoseWhoWait:
         """Its own dropped job is behind."""
         await busy(world)
         answer, changes = await watch(world, join(world, "n1", max_concurrent_jobs=1, epoch="1-n1", running=[]))
-        assert answer == Registered("RESYNC", "1-n1", 1, ["en:zh"], [], [])
+        assert answer == Registered("RESYNC", "1-n1", Standing.full, ["en:zh"], [], [])
         dropped = past((1, "n1", "dropped", NOW, "RETRYING"), tries=1)
         assert changes == together(
             {
@@ -241,7 +234,7 @@ class TestWhoWakesThoseWhoWait:
         await wait(world, {A: 60_000})
         world.now_ms = NOW
         answer, changes = await watch(world, resume(world.engine, CELL, "n1"))
-        assert answer == Marked("active", 0, 0)
+        assert answer == Marked("active", Standing.available, 0)
         assert changes == together(
             {
                 "nodes": {"n1": {"used": 1, "intent": "active", "standing": 0}},
@@ -250,6 +243,18 @@ class TestWhoWakesThoseWhoWait:
             },
             served(A, "n1", "1-n1"),
         )
+
+    async def test_a_node_that_could_not_be_written_to_takes_what_waits_after_its_rest(self, world: World) -> None:
+        """First who must hurry most, whoever it was that could not be delivered."""
+        await busy(world, "RESERVED")
+        await undeliver(world.engine, BUSY, 1, "n1")
+        assert nodes_of(await world.cell(), A, BUSY) == ["", ""]
+        world.now_ms += 499
+        await sweep(world)
+        assert nodes_of(await world.cell(), A, BUSY) == ["", ""]
+        world.now_ms += 1
+        await sweep(world)
+        assert nodes_of(await world.cell(), A, BUSY) == ["n1", ""]
 
     async def test_a_node_that_has_rested_takes_what_waits(self, world: World) -> None:
         """Even the very job that it refused."""
@@ -328,7 +333,7 @@ class TestWhoWakesThoseWhoWait:
         await wait(world, {A: 60_000})
         world.now_ms = NOW
         answer, changes = await watch(world, evict(world.engine, CELL, "n2"))
-        assert (answer, changes["counts"]) == (Marked("evicted", 5, 1), {"EXPIRED": 1})
+        assert (answer, changes["counts"]) == (Marked("evicted", Standing.draining, 1), {"EXPIRED": 1})
         left, changes = await watch(world, leave(world.engine, CELL, "n1"))
         assert (left, changes["counts"]) == (Left(1), {"FAILED": 1})
         assert (await world.cell()).queue == [queued(A, DEADLINE)]
@@ -411,32 +416,6 @@ class TestWhoGoesFirst:
             },
             served(A, "n1", "1-n1"),
         )
-
-    async def test_a_job_that_could_not_be_delivered_is_behind_those_who_already_wait(self, world: World) -> None:
-        await busy(world, "RESERVED")
-        answer, changes = await watch(world, undeliver(world.engine, BUSY, 1, "n1"))
-        assert answer == Delivered("RETRYING", 1, "n1", "1-n1", 1)
-        undelivered = past((1, "n1", "undelivered", NOW, "RETRYING"), undelivered=1)
-        assert changes == together(
-            {
-                "jobs": {BUSY: {"state": "RETRYING", "past": undelivered}},
-                "leases": {BUSY_LEASE: GONE},
-                "queue": {queued(BUSY, DEADLINE): HELD},
-                "due": {f"j:{BUSY}": DEADLINE},
-            },
-            served(A, "n1", "1-n1"),
-        )
-
-    async def test_writes_that_failed_in_one_tick_serve_those_who_wait_and_then_each_other(self, world: World) -> None:
-        await join(world, "n1")
-        await asyncio.gather(place(world, B), place(world, C))
-        await wait(world, {A: 60_000})
-        answers, changes = await watch(
-            world, asyncio.gather(*(undeliver(world.engine, job_id, 1, "n1") for job_id in (B, C)))
-        )
-        assert answers == [Delivered("RETRYING", 1, "n1", "1-n1", 1)] * 2
-        assert nodes_of(await world.cell(), A, B, C) == ["n1", "n1", ""]
-        assert changes["queue"] == {queued(A, DEADLINE): GONE, queued(C, DEADLINE): HELD}
 
     async def test_a_newcomer_gets_no_slot_that_comes_free_in_the_same_tick(self, world: World) -> None:
         await busy(world)

@@ -49,6 +49,8 @@ class Word:
     def pairs(self) -> list[str]:
         """The pools of PROTOCOL section 5, in order."""
         found: set[str] = set()
+        if ("semantic", False) in self.services:
+            return []
         for src in self.semantic:
             if isinstance(self.asr, bool) or src in self.asr:
                 targets = self.targets(src)
@@ -92,6 +94,8 @@ class NodeFacts:
     registered_at: int = 0
     load: list[tuple[str, float]] = field(default_factory=list)
     update: str = ""
+    #: The cell has as many kinds of nodes as it may, and this would be another.
+    crowded: bool = False
     intent: str = "active"
     cut_off: bool = False
     seen_at: int = 0
@@ -109,6 +113,14 @@ class NodeFacts:
     unfinished_at: int | None = None
     #: It had room for more who wait than could be served at a time.
     serves_on_at: int = 0
+
+    @property
+    def pairs(self) -> list[str]:
+        """What it serves: what its word makes it serve, unless the cell has no room for its kind."""
+        return [] if self.crowded else self.word.pairs
+
+    def serves(self, pair: str) -> bool:
+        return self.word.serves(pair) and not self.crowded
 
     def standing(self, at: int, used: int, rules: Rules) -> Standing:
         """Why it can or cannot be chosen: it is dead, in a grace, maybe dead; else the first reason that holds."""
@@ -185,6 +197,8 @@ class JobFacts:
     #: Whether somebody has begun to watch the time for the result; until then the time for the ack is watched.
     watched: bool = False
     looked_at: int = 0
+    #: Its time was up, but its node is in a grace.
+    held_until: int = 0
     #: Whether it stands in the queue.
     waits: bool = False
     history: list[PastAttempt] = field(default_factory=list)
@@ -248,6 +262,8 @@ class JobFacts:
             return FORGET_FROM + (self.ended_at + rules.job_record_ttl_ms if self.erased else self.text_until)
         if not self.live:
             return self.deadline_at
+        if self.held_until:
+            return min(self.held_until, self.deadline_at)
         if self.watched:
             return min(self.accepted_at + self.ticket.run_ms, self.deadline_at)
         return min(self.reserved_at + self.ticket.ack_ms, self.looked_at + self.ticket.run_ms, self.deadline_at)

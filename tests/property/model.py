@@ -25,7 +25,7 @@ from lingua_scheduler.flows.intents import Marked
 from lingua_scheduler.flows.leave import Left
 from lingua_scheduler.flows.register import Registered
 from lingua_scheduler.store.face import pack
-from tests.property.facts import NodeFacts, Word
+from tests.property.facts import CAUSE, NodeFacts, Word
 from tests.property.model_cell import name_of
 from tests.property.model_jobs import JobFlows, no
 
@@ -67,22 +67,22 @@ class Model(JobFlows):
             return no("NODE_ID_CONFLICT")
         if not node and len(self.nodes) >= self.rules.cell_capacity:
             return no("CELL_FULL")
-        if self.needs_too_many_groups(node, word.capability):
-            return no("CELL_FULL")
-
+        crowded = self.needs_too_many_groups(node, word.capability)
         how = self._who(node, credential, epoch, process_id)
         goes_on = how in {"RESYNC", "CONTINUED"}
         if node is None:
             node = self.nodes[node_id] = NodeFacts(word)
             node.intent, _ = self.intents.pop(node_id, ("active", 0))
         if not goes_on:
+            node.rest_until = 0
             self.counts["epoch"] += 1
             node.epoch = f"{self.counts['epoch']}-{nonce}"
-        node.word, node.load, node.update = word, [], ""
+        node.word, node.crowded, node.load, node.update = word, crowded, [], ""
         node.max, node.acks, node.tells, node.about = max_concurrent_jobs, acks, tells, about
         node.credential, node.connection = credential, connection
         node.process = process_id or (node.process if goes_on else "")
         node.registered_at = node.seen_at = self.now
+        was_away = bool(node.away_until)
         node.lost_at = node.away_until = 0
         node.cut_off = False
         self.regroup()
@@ -100,8 +100,13 @@ class Model(JobFlows):
         missing: list[LeaseId] = []
         if running is not None or how == "NEW_PROCESS":
             cancel, missing, strangers = self._compare(node_id, running or (), self.now)
+            for _, job_id, attempt in self.leases_of(node_id, fenced=False):
+                if (job_id, attempt) in set(running or ()) and not self.jobs[job_id].accepted:
+                    self.jobs[job_id].accepted_at = self.now
             for lease in strangers:
                 self.fence(lease)
+        for _, job_id, _ in self.leases_of(node_id, fenced=False) if was_away else ():
+            self.jobs[job_id].held_until = min(self.now, self.jobs[job_id].due(self.rules))
         for lease in self.leases_of(node_id, fenced=True):
             if self.leases[lease].until is None:
                 self.leases[lease].until = self.now + self.rules.limbo_ttl_ms
@@ -114,7 +119,7 @@ class Model(JobFlows):
                 self.move_on(job, "dropped", "dropped")
             elif connection:
                 self.move_on(job, "undelivered", "undelivered")
-        return Registered(how, node.epoch, self.standing(node_id), word.pairs, cancel, [])
+        return Registered(how, node.epoch, self.standing(node_id), node.pairs, cancel, [])
 
     def _who(self, node: NodeFacts | None, credential: str, epoch: str, process: str) -> How:
         if not node:
@@ -168,13 +173,8 @@ class Model(JobFlows):
         digest = _digest(said)
         if digest not in {"", node.update}:
             word = _word(node.word, said)
-            if self.needs_too_many_groups(node, word.capability):
-                node.seen_at = self.now
-                self.come_back(node_id)
-                self.judge(node_id)
-                self.watch(node_id)
-                return no("CELL_FULL")
-            node.word, node.update = word, digest
+            node.crowded = self.needs_too_many_groups(node, word.capability)
+            node.word, node.update = word, "" if node.crowded else digest
             self.regroup()
         node.seen_at = self.now
         node.reported = node.reported if health is None else health
@@ -185,7 +185,10 @@ class Model(JobFlows):
         if running is not None:
             cancel, _, strangers = self._compare(node_id, running, confirms_before)
             for lease in strangers:
-                if self._worth(lease[1], lease[2], node_id, "")[0] in {"UNKNOWN_JOB", "NODE_MISMATCH"}:
+                worth, past = self._worth(lease[1], lease[2], node_id, "")
+                released = past is not None and CAUSE[past.cause].lease == "released"
+                asked = past is not None and (not released or past.cause in {"failed", "overloaded", "stopped"})
+                if worth != "FINISHED" and not asked:
                     self.fence(lease)
         elif running_jobs is not None:
             fenced = self.leases_of(node_id, fenced=True)
@@ -196,7 +199,7 @@ class Model(JobFlows):
         node.held = self.used(node_id)
         self.judge(node_id)
         self.watch(node_id)
-        return Beaten(node.epoch, self.standing(node_id), cancel)
+        return Beaten(node.epoch, self.standing(node_id), cancel, [], node.cut_off)
 
     def drain(self, cell: str, node_id: str) -> Marked | Refusal:
         return self._mark(cell, node_id, "draining")

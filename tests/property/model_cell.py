@@ -59,8 +59,8 @@ class CellFacts:
         return node.standing(node.judged_at if at is None else at, self.used(node_id), self.rules)
 
     def group(self, node_id: str) -> int:
-        word = self.nodes[node_id].word
-        return self.groups[word.capability] if word.pairs else 0
+        node = self.nodes[node_id]
+        return self.groups[node.word.capability] if node.pairs else 0
 
     def members(self, group: int) -> list[str]:
         return sorted(node_id for node_id in self.nodes if self.group(node_id) == group)
@@ -103,7 +103,7 @@ class CellFacts:
 
     def regroup(self) -> None:
         """Groups come and go with their nodes."""
-        present = {node.word.capability for node in self.nodes.values() if node.word.pairs}
+        present = {node.word.capability for node in self.nodes.values() if node.pairs}
         for capability in present - self.groups.keys():
             self.counts["group"] += 1
             self.groups[capability] = self.counts["group"]
@@ -112,7 +112,7 @@ class CellFacts:
 
     def needs_too_many_groups(self, node: NodeFacts | None, capability: Capability) -> bool:
         """Whether the cell has no room for it, even after the node has left its old group."""
-        others = {other.word.capability for other in self.nodes.values() if other is not node and other.word.pairs}
+        others = {other.word.capability for other in self.nodes.values() if other is not node and other.pairs}
         return bool(capability[0]) and capability not in self.groups and len(others) >= self.rules.max_groups
 
     def judge(self, node_id: str) -> None:

@@ -71,7 +71,7 @@ class JobFlows(Sweep):
         job = JobFacts(ticket, created_at=self.now, seed=seed, payload=body)
         groups = self.pool(ticket.pair, ticket.fallback)
         if not groups:
-            served = [other.split(":") for node in self.nodes.values() for other in node.word.pairs]
+            served = [other.split(":") for node in self.nodes.values() for other in node.pairs]
             takes = any(src == pair.src for src, _ in served)
             gives = any(tgt in {pair.tgt, "*"} for _, tgt in served)
             self.counts["refused.incapable"] += 1
@@ -139,6 +139,7 @@ class JobFlows(Sweep):
             return no(worth)
         job = self.jobs[job_id]
         if job.state == "RESERVED" and not undone:
+            self._rest(node_id, self.rules.reconnect_grace_ms)
             self.move_on(job, "undelivered", "undelivered")
         return Delivered(job.state, job.attempt, job.node, job.epoch, int(job.acks))
 
@@ -212,7 +213,7 @@ class JobFlows(Sweep):
         worth, past = self._worth(job_id, attempt_id, node_id, epoch)
         if worth == "CURRENT":
             if overloaded:
-                self._rest(node_id, retry_after_ms)
+                self._rest(node_id, min(retry_after_ms, self.rules.max_rest_ms) or self.rules.rest_ms)
             job = self.jobs[job_id]
             told = self.move_on(job, "overloaded" if overloaded else "failed", reason)
             if job.live:
@@ -225,8 +226,7 @@ class JobFlows(Sweep):
         self.confirm(node_id, job_id, attempt_id)
         return no(worth)
 
-    def _rest(self, node_id: str, retry_after_ms: int) -> None:
-        rest_ms = min(retry_after_ms, self.rules.max_rest_ms) or self.rules.rest_ms
+    def _rest(self, node_id: str, rest_ms: int) -> None:
         node = self.nodes[node_id]
         node.rest_until = max(node.rest_until, self.now + rest_ms)
         self.judge(node_id)

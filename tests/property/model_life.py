@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from lingua_scheduler.core.records import Rules
     from tests.property.facts import JobFacts
 
-#: How many attempts of a lost node one look moves on.
-MOVED_PER_LOOK: Final = 64
 #: How many who wait are served at a time.
 SERVED_PER_VISIT: Final = 64
 
@@ -81,6 +79,7 @@ class JobLife(CellFacts):
         job.reserved_at = job.looked_at = self.now
         job.dispatched_at = job.accepted_at = job.started_at = 0
         job.watched = False
+        job.held_until = 0
 
     # Ending an attempt.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lingua_scheduler.core.records import FORGET_FROM
 from lingua_scheduler.flows.reap import Settled
-from tests.property.model_life import MOVED_PER_LOOK, SERVED_PER_VISIT, JobLife
+from tests.property.model_life import SERVED_PER_VISIT, JobLife
 
 if TYPE_CHECKING:
     from tests.property.facts import JobFacts
@@ -18,15 +18,17 @@ class Sweep(JobLife):
 
     def settle(self, limit: int) -> tuple[int, bool]:
         """At most `limit` entries; what one settles may settle another. How many, and whether more are due."""
-        settled = 0
+        settled = moved = 0
         for member in self.overdue()[:limit]:
+            if settled + moved >= limit:
+                break
             if self.due().get(member, self.now + 1) > self.now:
                 continue
             kind, name = member[0], member[2:]
             if kind == "j":
                 self._look_at_job(self.jobs[name])
             elif kind == "n":
-                self._look_at_node(name)
+                moved += self._look_at_node(name, limit - settled - moved)
             elif kind == "w":
                 self._look_for_nodes(name)
             elif kind == "r":
@@ -65,9 +67,11 @@ class Sweep(JobLife):
         if self.now >= job.deadline_at:
             self.end_early(job, "EXPIRED", "expired", "deadline")
         elif job.accepted and self.now < job.accepted_at + job.ticket.run_ms:
-            job.watched = True
+            job.watched, job.held_until = True, 0
         elif not job.accepted and self.now < job.reserved_at + job.ticket.ack_ms:
-            job.looked_at = self.now
+            job.looked_at, job.held_until = self.now, 0
+        elif self.nodes[job.node].away_until and not self.nodes[job.node].lost_at:
+            job.held_until = max(self.nodes[job.node].away_until, self.now)
         else:
             cause = "run_timeout" if job.accepted else "ack_timeout"
             self.move_on(job, cause, cause)
@@ -94,18 +98,21 @@ class Sweep(JobLife):
             self.unfence(lease)
         self.post("cut_off" if node.tells else "forgiven", job_id, attempt, node_id, node.epoch, "")
 
-    def _look_at_node(self, node_id: str) -> None:
+    def _look_at_node(self, node_id: str, limit: int) -> int:
+        """How many of its attempts were moved, at most `limit`."""
         node, now = self.nodes[node_id], self.now
         if not node.lost_at:
             if now < (node.away_until or node.seen_at + self.rules.offline_ms):
                 self.judge(node_id)
                 self.watch(node_id)
-                return
+                return 0
             node.lost_at = now
             self.post("lost", "", 0, node_id, node.epoch, "")
         self.judge(node_id)
-        more = self.take_away(node_id, "lost_early", "lost", MOVED_PER_LOOK)
+        moved = min(limit, len(self.leases_of(node_id, fenced=False)))
+        more = self.take_away(node_id, "lost_early", "lost", limit)
         if not more and now >= node.lost_at + self.rules.node_record_ttl_ms:
             self.forget(node_id)
         else:
             self.watch(node_id)
+        return moved

@@ -120,8 +120,8 @@ class Outcomes:
             if answer.code == "NO_CAPABLE_NODE":
                 self.seen["missing", re.sub(r"\b(zh|en|fr|yue)\b", "…", answer.detail.partition(": ")[2])] += 1
             return
-        tag = answer.__struct_config__.tag
-        self.seen[flow, str(tag or "REGISTERED")] += 1
+        tag = answer.__struct_config__.tag or {"register": "REGISTERED", "heartbeat": "BEATEN"}[flow]
+        self.seen[flow, str(tag)] += 1
         if isinstance(answer, register.Registered):
             self.seen[flow, answer.how] += 1
         if isinstance(answer, reap.Settled) and answer.more:

@@ -27,7 +27,7 @@ def kinds(*lines: str) -> frozenset[str]:
 TIME: Final = "time tick dispatch late-dispatch cancel"
 OFFERS: Final = "send late-send write lose unsent"
 WORDS: Final = "ack started done stopped fail overloaded finish arrive"
-LIVES: Final = "crash restart drop return rejoin beat leave"
+LIVES: Final = "crash restart drop hang-up return rejoin beat leave"
 INTENTS: Final = "drain evict resume lower raise"
 
 
@@ -52,7 +52,7 @@ CASES: Final = {
         14_000,
     ),
     "nodes that die and come back": Case(
-        Scope(FLEET, kinds("time tick dispatch send done finish arrive crash restart drop return beat")),
+        Scope(FLEET, kinds("time tick dispatch send done finish arrive crash restart drop hang-up return beat")),
         1,
         4_000,
         10_000,

@@ -236,6 +236,8 @@ def _lives(fleet: Fleet, box: Box) -> Iterator[Move]:
     yield Move(f"restart {name}", "register", (_word(replace(reborn, epoch="")),), fleet.with_box(reborn))
     if box.up and box.connected:
         yield Move(f"drop {name}", "disconnect", closed, fleet.with_box(replace(box, connected=False)))
+        hung_up = (pack((name, f"{name}{box.connection}", True)),)
+        yield Move(f"hang-up {name}", "disconnect", hung_up, fleet.with_box(replace(box, connected=False)))
         yield Move(f"beat {name}", "heartbeat", (pack((name, box.told, _running(box))), b""), fleet)
         for word, slots in (("lower", box.max - 1), ("raise", box.max + 1)):
             if 1 <= slots <= 2 and name == "B":

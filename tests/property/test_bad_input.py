@@ -151,14 +151,14 @@ _PAIRS: Final = Kind(
     )
 )
 _SERVICES: Final = Kind(
-    (*_without(None, {}), {"asr": 1}, {"asr": None}, {"coffee": True}, {"x" * 10_000: True}, {1: True}, [("asr", True)])
+    (*_without(None, {}, {"x": 1}), {"asr": 1}, {"asr": "yes"}, {"coffee": True, "nmt": 0}, [("asr", True)])
 )
 _MANY: Final = {str(number): "" for number in range(33)}
 _LABELS: Final = Kind(
     (*_without(None, {}), {"a": 1}, {1: "a"}, {"a": HALF}, {HALF: "a"}, {"a": "x" * 129}, {"x" * 65: ""}, _MANY)
 )
 _LOAD: Final = Kind(
-    (*_without(None, {}), {"gpu": NAN}, {"gpu": 1.1}, {"gpu": -0.1}, {"gpu": True}, {"tpu": 0.5}, {"gpu": "1"})
+    (*_without(None, {}, {"x": 1}), {"gpu": NAN}, {"gpu": 1.1}, {"gpu": -0.1}, {"gpu": True}, {"gpu": "1", "x": 1})
 )
 _RUNNING: Final = Kind(
     (

@@ -33,7 +33,11 @@ BUGS: Final = {
         "settle_job", "CAUSE.run_timeout", "CAUSE.failed", "the life of a job", "S1 A is at"
     ),
     "a lost node's slots are free": Bug(
-        "lose_node", "CAUSE.lost, 64", "CAUSE.died, 64", "nodes that die and come back, from a busy fleet", "S1 A is at"
+        "lose_node",
+        "CAUSE.lost, limit",
+        "CAUSE.died, limit",
+        "nodes that die and come back, from a busy fleet",
+        "S1 A is at",
     ),
     "a fenced attempt may still end its job": Bug(
         "attempt_of", "attempt == job[JOB.attempt] and", "", "nodes that die and come back, from a busy fleet", "S2"

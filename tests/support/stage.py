@@ -80,7 +80,7 @@ async def sweep(world: World) -> Settled:
 
 
 async def wait(world: World, timeouts: Mapping[str, int], pair: str = "en:zh") -> None:
-    """Jobs with these timeouts whose node left when no other had room for them: they wait. It was called `pit`."""
+    """Jobs with these timeouts whose node left when no other had room for them: they wait."""
     src, tgt = pair.split(":")
     await join(world, "pit", semantic_langs=[src, tgt], nmt_pairs=[[src, tgt]], max_concurrent_jobs=len(timeouts))
     for job_id, timeout_ms in timeouts.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.records import TABLES
+from lingua_scheduler.store.tables import TABLES
 from tools.lualint.source import exports
 
 if TYPE_CHECKING:

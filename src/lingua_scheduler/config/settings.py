@@ -29,6 +29,7 @@ ORDER: Final[tuple[tuple[str, Literal["<", "≤"], str], ...]] = (
     ("jobs.result_ttl_ms", "≤", "jobs.job_record_ttl_ms"),
     ("jobs.released_ttl_ms", "≤", "jobs.job_record_ttl_ms"),
     ("loops.sweep_interval_ms", "≤", "jobs.reservation_ttl_ms"),
+    ("loops.relay_lease_ms", "<", "jobs.reservation_ttl_ms"),
 )
 
 URL_SCHEMES: Final = ("redis", "rediss", "redis+sentinel", "redis+cluster", "unix")
@@ -230,7 +231,7 @@ class Loops(Section):
         default=20, ge=1, le=10_000, description="How often an instance looks for news in the outbox."
     )
     relay_lease_ms: int = Field(
-        default=5_000,
+        default=1_000,
         ge=100,
         le=10 * MINUTE,
         description="An event that a relay took and did not hand over is free again.",

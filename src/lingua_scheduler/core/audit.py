@@ -209,13 +209,16 @@ def _nothing_is_immortal(cell: Cell) -> Iterator[Violation]:
 
 
 def _due_too_late(job_id: str, job: JobRecord, cell: Cell) -> str:
-    """A job under way must be looked at by its ack, run or job deadline, whichever comes first."""
+    """A job under way must be looked at by its ack, run or job deadline, whichever is first; or after a grace."""
     if job.state in ENDS:
         return ""
-    bounds = [job.deadline_at_ms]
+    bound = job.deadline_at_ms
     if job.state in {"RESERVED", "DISPATCHED"} and job_id in cell.tickets:
-        bounds.append(job.reserved_at_ms + cell.tickets[job_id].ack_ms)
+        bound = job.reserved_at_ms + cell.tickets[job_id].ack_ms
     elif job.state in {"ACCEPTED", "RUNNING"}:
-        bounds.append(job.accepted_at_ms + job.run_ms)
+        bound = job.accepted_at_ms + job.run_ms
+    node = cell.nodes.get(job.node)
+    grace_until_ms = node.away_until_ms if node and not node.lost_at_ms else 0
+    bound = min(job.deadline_at_ms, max(bound, grace_until_ms))
     at_ms = cell.due.get(f"j:{job_id}", 0)
-    return f"due at {at_ms}, its time is up at {min(bounds)}" if at_ms > min(bounds) else ""
+    return f"due at {at_ms}, its time is up at {bound}" if at_ms > max(bound, cell.now_ms) else ""

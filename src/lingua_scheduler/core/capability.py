@@ -64,9 +64,14 @@ class _Reader:
 
 
 def _services(value: object) -> list[tuple[str, bool]]:
-    if not isinstance(value, Mapping) or not all(name in SERVICES for name in value):
+    """Which services are ready. Unknown names and nulls are left out."""
+    if not isinstance(value, Mapping):
         raise Invalid(f"services must map some of {', '.join(SERVICES)} to true or false")
-    return sorted((name, check_bool(f"services.{name}", ready)) for name, ready in value.items())
+    return sorted(
+        (name, check_bool(f"services.{name}", ready))
+        for name, ready in value.items()
+        if name in SERVICES and ready is not None
+    )
 
 
 def _labels(value: object) -> list[tuple[str, str]]:
@@ -111,17 +116,22 @@ def capability(
     return word, reader.warnings
 
 
+#: What a node is told that would be one kind of node too many.
+CROWDED: Final = "no pool: the cell has as many kinds of nodes as it may"
+
+
 def why_no_pool(word: Word) -> str:
-    """The part that is missing when a node's word puts it into no pool."""
-    semantic, asr, nmt, tts = (word.get(name) for name in ("semantic", "asr", "nmt", "tts"))
-    if not semantic:
-        return "no pool: no language with semantic repair"
-    if isinstance(asr, list) and not set(asr) & set(semantic if isinstance(semantic, list) else ()):
-        return "no pool: no language has both semantic repair and asr"
-    if nmt == []:
-        return "no pool: nmt_pairs is empty"
-    if isinstance(nmt, list):
-        return "no pool: no nmt pair begins with a language that has semantic repair and asr"
-    if tts == []:
-        return "no pool: nmt_pairs is not declared and tts_langs is empty"
-    return ""
+    """The part that is missing when a node's word puts it into no pool; "" if it is in what was said before."""
+    semantic, asr, nmt, tts, services = (word.get(name) for name in ("semantic", "asr", "nmt", "tts", "services"))
+    repaired = set(semantic) if isinstance(semantic, list) else set()
+    reasons = {
+        "no language with semantic repair": semantic == [],
+        "the service semantic is not ready": isinstance(services, list) and ("semantic", False) in services,
+        "no language has both semantic repair and asr": bool(repaired)
+        and isinstance(asr, list)
+        and not repaired & set(asr),
+        "nmt_pairs is empty": nmt == [],
+        "no nmt pair begins with a language that has semantic repair and asr": isinstance(nmt, list),
+        "nmt_pairs is not declared and tts_langs is empty": tts == [],
+    }
+    return next((f"no pool: {reason}" for reason, holds in reasons.items() if holds), "")

@@ -42,12 +42,14 @@ def check_running(value: object) -> list[tuple[str, int]]:
 
 
 def check_load(value: object) -> list[tuple[str, float]]:
-    """How busy a node says it is, as shares from 0 to 1."""
+    """How busy a node says it is, as shares from 0 to 1. Unknown names and nulls are left out."""
     if not isinstance(value, Mapping):
         raise Invalid("current_load must map gpu, cpu or mem to shares")
     found: list[tuple[str, float]] = []
     for name, share in value.items():
-        if name not in LOADS or isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+        if name not in LOADS or share is None:
+            continue
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
             raise Invalid("current_load must map gpu, cpu or mem to shares from 0 to 1")
         found.append((name, float(share)))
     return sorted(found)

@@ -34,7 +34,7 @@ CODES: Final[dict[str, Code]] = {
     "NOT_ENDED": Code(409, True, "Job {job_id} has not ended yet; only an ended job can be released."),
     "NO_CAPABLE_NODE": Code(422, False, "No registered node can serve {pair}: {missing}."),
     "ALL_CANDIDATES_FULL_OR_FAILED": Code(503, True, "{pool} in the pool of {pair}; none can take a job now.", 250),
-    "CELL_FULL": Code(503, True, "Cell {cell} has no room for another node or another kind of node.", 5000),
+    "CELL_FULL": Code(503, True, "Cell {cell} has no room for another node.", 5000),
 }
 
 
@@ -54,7 +54,11 @@ class Breakdown(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Nothing was changed, and this is why."""
+    """Nothing about what was asked was changed, and this is why.
+
+    The word may still have been a sign of life of its node or have freed a slot, and a refused dispatch has settled
+    what was due.
+    """
 
     code: str
     detail: str

@@ -23,6 +23,8 @@ if redis.call("ZCOUNT", KEY.due, "-inf", now) > 0 then
   end
 end
 
+local full = {}
+
 for i = 3, #ARGV, 2 do
   local ticket = cmsgpack.unpack(ARGV[i])
   local job_id, pair = ticket[TICKET.job], ticket[TICKET.pair]
@@ -49,6 +51,7 @@ for i = 3, #ARGV, 2 do
         redis.call("HSET", KEY.jobs, job_id, record, job_id .. ":ticket", ARGV[i])
       end
       tally("accepted", 1)
+      full = {}
       answer = { "PLACED", "RESERVED", node_id, job[JOB.epoch], job[JOB.attempt], job[JOB.acks] }
     elseif #groups == 0 then
       -- include: ends_served
@@ -57,7 +60,8 @@ for i = 3, #ARGV, 2 do
     else
       -- include: breakdown
       tally("refused.full", 1)
-      answer = breakdown(groups)
+      full[pair] = full[pair] or breakdown(groups)
+      answer = full[pair]
     end
   end
   answers[#answers + 1] = cmsgpack.pack(answer)

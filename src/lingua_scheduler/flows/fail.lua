@@ -5,17 +5,8 @@
   ARGV  now_ms rules, then for each: { job_id attempt node_id epoch reason overloaded retry_after_ms }
   OUT   MOVED state attempt reserved node epoch acks       (reserved: the next attempt has its node already)
         UNKNOWN_JOB | STALE_ATTEMPT | NODE_MISMATCH                                                                ]]
--- include: clock, message_of, node_at, restand, look_again, move_on, confirm_stop, serve, write_tally
+-- include: clock, message_of, node_at, rest, move_on, confirm_stop, serve, write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
-
--- A node that refuses at once gets nothing for a moment. Its record is written when the attempt is closed.
-local function rest(node_id, retry_after_ms)
-  local node = node_at(node_id)
-  local rest_ms = retry_after_ms > 0 and math.min(retry_after_ms, rules[RULE.max_rest_ms]) or rules[RULE.rest_ms]
-  node[NODE.rest_until_ms] = math.max(node[NODE.rest_until_ms], now + rest_ms)
-  restand(node, now, rules)
-  look_again(node_id, node, now, rules)
-end
 
 for i = 3, #ARGV do
   local job_id, attempt, node_id, epoch, reason, overloaded, retry_after_ms = unpack(cmsgpack.unpack(ARGV[i]))
@@ -23,7 +14,8 @@ for i = 3, #ARGV do
   local answer = { verdict }
   if verdict == "CURRENT" then
     if overloaded then
-      rest(node_id, retry_after_ms)
+      local rest_ms = retry_after_ms > 0 and math.min(retry_after_ms, rules[RULE.max_rest_ms]) or rules[RULE.rest_ms]
+      rest(node_id, node_at(node_id), rest_ms, now, rules)
     end
     entry = move_on(job_id, job, overloaded and CAUSE.overloaded or CAUSE.failed, reason, now, rules)
     answer = { "MOVED", entry[PAST_ATTEMPT.next_state], entry[PAST_ATTEMPT.next_attempt], false }

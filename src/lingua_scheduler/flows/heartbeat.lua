@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 --[[ heartbeat: a sign of life, and whatever has changed. It cannot undo a drain, nor an eviction, nor a cut-off.
-  What the node runs and was never given takes slots until it has stopped. A capability that the cell has no room for is
-  refused, and the beat with it; but the node was heard.
+  What the node runs and nobody gave it, or took away without its word, takes slots until it has stopped.
   KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · jobs · leases · limbo · queue ·
         due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id epoch word } capability      (epoch "" = not told)
         word: any of reported max load running running_jobs; capability: packed, "" = as it was
-  OUT   BEATEN epoch standing { cancel: { job attempt } } | UNKNOWN_NODE | STALE_ATTEMPT | CELL_FULL               ]]
+  OUT   BEATEN epoch standing { cancel: { job attempt } } pairs crowded cut_off       (pairs: how many, -1 = as before)
+        UNKNOWN_NODE | STALE_ATTEMPT                                                                               ]]
 -- include: clock, node_at, put_node, restand, look_again, come_back, serve, write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
@@ -14,7 +14,7 @@ for i = 3, #ARGV, 2 do
   local node_id, epoch, word = unpack(cmsgpack.unpack(ARGV[i]))
   local capability = ARGV[i + 1]
   local node = node_at(node_id)
-  local refused, profile, signature, served
+  local refused, profile, signature, served, crowded
   if not node then
     refused = "UNKNOWN_NODE"
   elseif epoch ~= "" and epoch ~= node[NODE.epoch] then
@@ -30,17 +30,16 @@ for i = 3, #ARGV, 2 do
       served = served_pairs(profile)
       signature = signature_of(profile, served)
       if group_is_refused(node, signature, served, rules) then
-        refused = "CELL_FULL"
+        -- It serves nothing, for what it served before it has taken back; its next word is looked at anew.
+        served, crowded, profile[PROFILE.update] = {}, true, ""
       end
     end
   end
 
-  local heard = not refused or refused == "CELL_FULL"
-  if heard then
-    node[NODE.seen_at_ms] = now
-  end
-  local left, cancel
+  local answer = { refused }
   if not refused then
+    local left, cancel
+    node[NODE.seen_at_ms] = now
     node[NODE.reported] = word.reported or node[NODE.reported]
     node[NODE.max] = word.max or node[NODE.max]
     if signature then
@@ -52,14 +51,12 @@ for i = 3, #ARGV, 2 do
       redis.call("HSET", KEY.profiles, node_id, cmsgpack.pack(profile))
     end
     if word.running then
-      -- include: settle_running, attempt_of, admit
+      -- include: settle_running, has_let_go, admit
       local _, strangers
       cancel, _, strangers =
         settle_running(node_id, node, word.running, now - rules[RULE.confirm_after_ms], now, rules)
       for _, entry in ipairs(strangers) do
-        local packed = redis.call("HGET", KEY.jobs, entry[2])
-        -- What it once had it has reported on already; its word was only slower on the way.
-        if not packed or attempt_of(cmsgpack.unpack(packed), entry[3], node_id, "") == "NODE_MISMATCH" then
+        if not has_let_go(entry[2], entry[3], node_id) then
           admit(node, entry[1], now, rules)
         end
       end
@@ -78,20 +75,19 @@ for i = 3, #ARGV, 2 do
       end
     end
     node[NODE.ceiling] = math.max(node[NODE.max], node[NODE.used])
-  end
-
-  if heard then
     come_back(node)
     restand(node, now, rules)
     put_node(node_id, node)
     look_again(node_id, node, now, rules)
+    if left then
+      -- include: leave_group
+      leave_group(left)
+    end
+    local pairs_served, is_cut_off = served and #served or -1, node[NODE.cut_off] == 1
+    local standing = node[NODE.standing]
+    answer = { "BEATEN", node[NODE.epoch], standing, cancel or {}, pairs_served, crowded or false, is_cut_off }
   end
-  if left then
-    -- include: leave_group
-    leave_group(left)
-  end
-  answers[#answers + 1] =
-    cmsgpack.pack(refused and { refused } or { "BEATEN", node[NODE.epoch], node[NODE.standing], cancel or {} })
+  answers[#answers + 1] = cmsgpack.pack(answer)
   serve(now)
 end
 write_tally()

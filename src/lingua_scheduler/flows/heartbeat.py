@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.capability import Word, capability
+import msgspec
+
+from lingua_scheduler.core.capability import CROWDED, Word, capability, why_no_pool
 from lingua_scheduler.core.ids import check_cell, check_id, check_int, check_text
 from lingua_scheduler.core.node import MAX_RUNNING, check_load, check_reported, check_running, check_slots
+from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
@@ -16,15 +19,30 @@ if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
 
 
-class Beaten(Answer, frozen=True, tag="BEATEN"):
-    """The beat was taken; these attempts the node must stop."""
+class _Beaten(Answer, frozen=True, tag="BEATEN"):
+    epoch: str
+    standing: Standing
+    cancel: list[tuple[str, int]]
+    pairs: int
+    crowded: bool
+    cut_off: bool
+
+
+class Beaten(msgspec.Struct, frozen=True):
+    """The beat was taken; these attempts the node must stop.
+
+    `standing` is how it stood before anybody who waits got what came free. `must_register`: it did not confirm in time
+    that it had stopped, and gets nothing until it registers.
+    """
 
     epoch: str
-    standing: int
+    standing: Standing
     cancel: list[tuple[str, int]]
+    warnings: list[str] = []
+    must_register: bool = False
 
 
-_HEARTBEAT: Final = Face("flows/heartbeat", Beaten, refuses=("UNKNOWN_NODE", "STALE_ATTEMPT", "CELL_FULL"))
+_HEARTBEAT: Final = Face("flows/heartbeat", _Beaten, refuses=("UNKNOWN_NODE", "STALE_ATTEMPT"))
 
 
 async def heartbeat(
@@ -50,7 +68,7 @@ async def heartbeat(
     """Take a beat. What is left out keeps its value. Many nodes' beats of one tick are one call."""
     try:
         cell = check_cell(cell)
-        changed, _ = capability(
+        changed, warnings = capability(
             semantic_langs=semantic_langs,
             asr_langs=asr_langs,
             nmt_pairs=nmt_pairs,
@@ -75,4 +93,10 @@ async def heartbeat(
     except Invalid as invalid:
         return invalid.refusal
     answer = await _HEARTBEAT(engine, cell, item, pack(changed) if changed else b"")
-    return refuse(answer.code, node_id=node_id, cell=cell) if isinstance(answer, No) else answer
+    if isinstance(answer, No):
+        return refuse(answer.code, node_id=node_id, cell=cell)
+    if answer.crowded:
+        warnings.append(CROWDED)
+    elif answer.pairs == 0:
+        warnings.append(why_no_pool(changed) or "no pool: what is declared now and before leaves no pair")
+    return Beaten(answer.epoch, answer.standing, answer.cancel, warnings, answer.cut_off)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingua_scheduler.core.ids import check_cell, check_id
+from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
@@ -16,7 +17,7 @@ class Marked(Answer, frozen=True, tag="MARKED"):
     """The intent is written down; so many slots of the node are still taken."""
 
     intent: str
-    standing: int
+    standing: Standing
     used: int
 
 

@@ -11,7 +11,8 @@ from lingua_scheduler.store.face import Answer, Face, pack
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
 
-#: A settled entry costs 10 to 60 µs of the engine's time: a full reap holds it up for a few milliseconds.
+#: A settled entry costs 10 to 60 µs of the engine's time: a full reap holds it up for a few milliseconds, and for
+#: longer where jobs wait, since an entry may look at 64 of them or find them a node.
 REAP_LIMIT: Final = 100
 
 

@@ -7,7 +7,7 @@
         queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id credential epoch process connection max reported acks tells nonce
         capability running about }                             (running false = not told)
-  OUT   REGISTERED how epoch standing { pairs } { cancel: { job attempt } }
+  OUT   REGISTERED how epoch standing { pairs } { cancel: { job attempt } } crowded
         NODE_ID_CONFLICT | CELL_FULL                                                                               ]]
 -- include: clock, node_at, put_node, restand, look_again, served_pairs, signature_of, group_is_refused
 -- include: take_word, take_intent, join_group, leave_group, leases_of, move_on, move_leases_on, settle_running, admit
@@ -49,6 +49,24 @@ local function wait_again(node_id)
   end
 end
 
+-- What a node names it has accepted.
+local function imply_ack(job_id)
+  local job = cmsgpack.unpack(redis.call("HGET", KEY.jobs, job_id))
+  if SOURCES.ACCEPTED[job[JOB.state]] then
+    job[JOB.state], job[JOB.accepted_at_ms] = "ACCEPTED", now
+    redis.call("HSET", KEY.jobs, job_id, cmsgpack.pack(job))
+  end
+end
+
+-- In its grace nobody looked at the time of its attempts; now somebody does.
+local function watch_again(node_id)
+  for _, entry in ipairs(leases_of(node_id)) do
+    if redis.call("HEXISTS", KEY.limbo, entry[1]) == 0 then
+      redis.call("ZADD", KEY.due, "LT", now, "j:" .. entry[2])
+    end
+  end
+end
+
 for i = 3, #ARGV do
   local node_id, credential, epoch, process, connection, max, reported, acks, tells, nonce, capability, running, about =
     unpack(cmsgpack.unpack(ARGV[i]))
@@ -64,18 +82,18 @@ for i = 3, #ARGV do
   take_word(profile, capability)
   local served = served_pairs(profile)
   local signature = signature_of(profile, served)
-  if how ~= "NODE_ID_CONFLICT" and group_is_refused(node, signature, served, rules) then
-    how = "CELL_FULL"
-  end
+  local crowded = group_is_refused(node, signature, served, rules)
+  served = crowded and {} or served
 
   if how == "NODE_ID_CONFLICT" or how == "CELL_FULL" then
     answers[#answers + 1] = cmsgpack.pack({ how })
   else
     node = node or new_node(node_id)
     if not goes_on then
+      node[NODE.rest_until_ms] = 0
       node[NODE.epoch] = redis.call("HINCRBY", KEY.counts, "epoch", 1) .. "-" .. nonce
     end
-    local was_cut_off, left = node[NODE.cut_off] == 1, node[NODE.group]
+    local was_cut_off, was_away, left = node[NODE.cut_off] == 1, node[NODE.away_until_ms] > 0, node[NODE.group]
     node[NODE.max], node[NODE.reported], node[NODE.acks], node[NODE.tells] = max, reported, acks, tells
     node[NODE.lost_at_ms], node[NODE.seen_at_ms], node[NODE.away_until_ms], node[NODE.cut_off] = 0, now, 0, 0
     node[NODE.group] = join_group(signature, served)
@@ -93,9 +111,15 @@ for i = 3, #ARGV do
         move_leases_on(node_id, CAUSE.lost_early, CAUSE.lost, -1, now, rules)
       end
     end
-    local cancel, unnamed, strangers = {}, {}, {}
+    local cancel, unnamed, strangers, kept = {}, {}, {}, {}
     if running then
-      cancel, unnamed, strangers = settle_running(node_id, node, running, now, now, rules)
+      cancel, unnamed, strangers, kept = settle_running(node_id, node, running, now, now, rules)
+    end
+    for _, entry in ipairs(kept) do
+      imply_ack(entry[2])
+    end
+    if was_away then
+      watch_again(node_id)
     end
     for _, entry in ipairs(strangers) do
       admit(node, entry[1], now, rules)
@@ -119,7 +143,7 @@ for i = 3, #ARGV do
       end
     end
     answers[#answers + 1] =
-      cmsgpack.pack({ "REGISTERED", how, node[NODE.epoch], node[NODE.standing], served, cancel })
+      cmsgpack.pack({ "REGISTERED", how, node[NODE.epoch], node[NODE.standing], served, cancel, crowded })
   end
   serve(now)
 end

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from lingua_scheduler.core.capability import Word, capability, why_no_pool
+from lingua_scheduler.core.capability import CROWDED, capability, why_no_pool
 from lingua_scheduler.core.ids import check_bool, check_cell, check_id, check_text
 from lingua_scheduler.core.node import check_about, check_reported, check_running, check_slots
+from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
@@ -24,9 +25,10 @@ How = Literal["NEW", "RESYNC", "NEW_PROCESS", "CONTINUED", "RENEWED"]
 class _Registered(Answer, frozen=True, tag="REGISTERED"):
     how: How
     epoch: str
-    standing: int
+    standing: Standing
     pairs: list[str]
     cancel: list[tuple[str, int]]
+    crowded: bool
 
 
 class Registered(msgspec.Struct, frozen=True):
@@ -34,7 +36,7 @@ class Registered(msgspec.Struct, frozen=True):
 
     how: How
     epoch: str
-    standing: int
+    standing: Standing
     pairs: list[str]
     cancel: list[tuple[str, int]]
     warnings: list[str]
@@ -108,8 +110,6 @@ async def register(
     answer = await _REGISTER(engine, cell, item)
     if isinstance(answer, No):
         return refuse(answer.code, node_id=node_id, cell=cell)
-    return Registered(**msgspec.structs.asdict(answer), warnings=warnings + _no_pool(answer.pairs, word))
-
-
-def _no_pool(pairs: list[str], word: Word) -> list[str]:
-    return [] if pairs else [why_no_pool(word)]
+    if not answer.pairs:
+        warnings.append(CROWDED if answer.crowded else why_no_pool(word))
+    return Registered(answer.how, answer.epoch, answer.standing, answer.pairs, answer.cancel, warnings)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, EngineUnfit, ScriptFailed
 from lingua_scheduler.store.face import Answer, Face, pack
+from lingua_scheduler.store.tables import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,7 @@ _OLDEST: Final = {"valkey_version": ("Valkey", (8, 0)), "redis_version": ("Redis
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)")
 
 _CALLED: Final = re.compile(r"""redis\.p?call\(\s*["']([A-Z]+)["']""")
-_ROOMS: Final = ("flows", "flows/shared", "views")
+_ROOMS: Final = ("flows", "flows/shared", "views", "store")
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,12 @@ class _Denied(Answer, frozen=True, tag="DENIED"):
     commands: list[str]
 
 
+class _Schema(Answer, frozen=True, tag="SCHEMA"):
+    written: str
+
+
 _RIGHTS: Final = Face("store/rights", _Denied)
+_SCHEMA: Final = Face("store/schema", _Schema)
 
 
 async def check_engine(engine: Engine, address: Address, cell: str) -> None:
@@ -48,6 +54,16 @@ async def check_engine(engine: Engine, address: Address, cell: str) -> None:
     elif info.get("aof_enabled") != "1":
         log.warning("%s %s; CONFIG SET appendonly yes", address, await _what_is_lost(engine))
     await _check_rights(engine, address, cell)
+
+
+async def check_schema(engine: Engine, cell: str) -> None:
+    """`EngineUnfit` if a release that lays records out differently wrote this cell; a new cell is marked as ours."""
+    answer = await _SCHEMA(engine, cell, pack(SCHEMA))
+    if isinstance(answer, _Schema) and answer.written != str(SCHEMA):
+        raise EngineUnfit(
+            f"cell {cell} under {engine.prefix} has records of schema {answer.written}, and this release knows only "
+            f"schema {SCHEMA}: give it another engine.key_prefix, or run the release that wrote the cell"
+        )
 
 
 def why_unfit(info: Mapping[str, str]) -> str:

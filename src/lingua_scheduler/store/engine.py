@@ -177,8 +177,9 @@ class Engine:
             lane.items, lane.futures = [], []
             if lane.script.sha not in self._scripts:
                 self._load(lane.script, lane.cell, born)
-            for start in range(0, len(items), self._max_batch):
-                end = start + self._max_batch
+            most = min(self._max_batch, lane.script.most)
+            for start in range(0, len(items), most):
+                end = start + most
                 self._send(Batch(self, lane, self._encode(lane, items[start:end]), futures[start:end], born))
         carrier.flush()
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Union
 
 import msgspec
 
+from lingua_scheduler.core.errors import ScriptFailed
 from lingua_scheduler.core.refusal import CODES
 from lingua_scheduler.store.scripts import script
 
@@ -47,5 +48,9 @@ class Face(Generic[A]):
 
     async def __call__(self, engine: Engine, cell: str, *parts: bytes) -> A | No:
         """Run the script on one item, folded with others of this tick."""
-        answer: A | No = self._decode(await engine.run(self.script, cell, parts))
+        reply = await engine.run(self.script, cell, parts)
+        try:
+            answer: A | No = self._decode(reply)
+        except msgspec.MsgspecError as error:
+            raise ScriptFailed(f"{self.script.name}: answered what its face does not know: {error}") from error
         return answer

@@ -101,7 +101,8 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "counts",
         "hash",
         "name",
-        "jobs accepted, refused, and ended by state; attempts by how they ended; number of the last group and epoch",
+        "jobs accepted, refused, and ended by state; attempts by how they ended; number of the last group and epoch; "
+        "the schema of all records",
         "as the cell",
     ),
 )

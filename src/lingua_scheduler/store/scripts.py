@@ -13,12 +13,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import sys
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.records import TABLES
 from lingua_scheduler.store.keys import CELL_KEY_NAMES, REQUEST_KEY_NAMES
+from lingua_scheduler.store.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,9 +31,32 @@ _BLOCK_COMMENT: Final = re.compile(r"--\[\[.*?\]\]", re.DOTALL)
 _LINE_COMMENT: Final = re.compile(r"(^|\s)--(?!\[\[)(?! include:).*$", re.MULTILINE)
 _CONSTANT: Final = re.compile(r"\b([A-Z_]+)\.([A-Za-z_]+)\b")
 
-#: The order in which the calls of one tick go out. A `done` must not overtake its own `ack`, and a dispatch
-#: comes last, when everything that frees a slot has freed it. What is not named here goes before all of these.
-ORDER: Final = ("deliver", "undeliver", "ack", "started", "stopped", "done", "fail", "dispatch")
+#: The order in which the calls of one tick go out. A `done` must not overtake its own `ack`, nor be overtaken by its
+#: node's last words or by a cancel; and a dispatch comes last, when everything that frees a slot has freed it. What is
+#: not named here goes before all of these.
+ORDER: Final = (
+    "deliver",
+    "undeliver",
+    "ack",
+    "started",
+    "stopped",
+    "done",
+    "fail",
+    "heartbeat",
+    "register",
+    "disconnect",
+    "leave",
+    "drain",
+    "resume",
+    "evict",
+    "cancel",
+    "release",
+    "dispatch",
+)
+
+#: Flows that may have much to do for one item (a node with all its slots, a list, a portion of what is due) are folded
+#: only so far, whatever the engine's client may fold: between two runs the engine serves others.
+MOST: Final = dict.fromkeys(("register", "heartbeat", "disconnect", "leave", "evict", "reap"), 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +68,8 @@ class Script:
     sha: str
     keys: tuple[str, ...]
     rank: int
+    #: How many items one run may have; the engine's client has a bound for all scripts too.
+    most: int = sys.maxsize
 
     def line(self, number: int) -> str:
         """The composed line that an error message of the engine names."""
@@ -106,7 +132,7 @@ def compose(path: str, read: Read) -> Script:
     sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
     name = path.rsplit("/", 1)[-1]
     rank = ORDER.index(name) if name in ORDER else -1
-    return Script(name, source, sha, tuple(keys), rank)
+    return Script(name, source, sha, tuple(keys), rank, MOST.get(name, sys.maxsize))
 
 
 def read_packaged(path: str) -> str:

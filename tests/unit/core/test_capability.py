@@ -76,8 +76,8 @@ def test_a_thousand_and_twenty_four_pairs_are_the_most() -> None:
         ({"nmt_pairs": [["en", 1]]}, "nmt_pairs must be a list of language tags"),
         ({"nmt_pairs": [["en", "xx"]]}, "nmt_pairs: 'xx' is not a known language"),
         ({"services": ["asr"]}, "services must map some of asr, nmt, tts, semantic, tone to true or false"),
-        ({"services": {"ocr": True}}, "services must map some of asr, nmt, tts, semantic, tone to true or false"),
         ({"services": {"asr": 1}}, "services.asr must be true or false, not 1"),
+        ({"services": {"ocr": True, "asr": 1}}, "services.asr must be true or false, not 1"),
         ({"labels": ["eu"]}, "labels must map at most 32 names to texts"),
         ({"labels": {str(n): "" for n in range(33)}}, "labels must map at most 32 names to texts"),
         ({"labels": {"x" * 65: ""}}, "a label's name must be text of at most 64 characters"),
@@ -112,8 +112,8 @@ def test_a_field_node_is_not_forgiven_what_is_no_list() -> None:
 @pytest.mark.parametrize(
     ("word", "why"),
     [
-        ({}, "no pool: no language with semantic repair"),
         ({"semantic": []}, "no pool: no language with semantic repair"),
+        ({}, ""),
         ({"semantic": ["en"], "asr": []}, "no pool: no language has both semantic repair and asr"),
         ({"semantic": ["en"], "asr": ["zh"]}, "no pool: no language has both semantic repair and asr"),
         ({"semantic": ["en"], "nmt": []}, "no pool: nmt_pairs is empty"),
@@ -126,3 +126,11 @@ def test_a_field_node_is_not_forgiven_what_is_no_list() -> None:
 )
 def test_a_node_without_a_pool_is_told_what_is_missing(word: dict[str, object], why: str) -> None:
     assert why_no_pool(word) == why
+
+
+@pytest.mark.parametrize("more", [{"ocr": True}, {"ocr": "soon"}, {1: 2}, {"tone": None}, {"ocr": None}])
+def test_a_service_that_is_unknown_and_one_that_is_null_are_left_out(more: dict[object, object]) -> None:
+    assert capability(services={"tts": False, "asr": True, **more}) == (
+        {"services": [("asr", True), ("tts", False)]},
+        [],
+    )

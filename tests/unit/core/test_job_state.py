@@ -13,7 +13,6 @@ from lingua_scheduler.core.job_state import (
     State,
     sources_of,
 )
-from lingua_scheduler.core.records import TABLES, Past
 
 
 def test_the_table_speaks_of_every_state_and_of_no_other() -> None:
@@ -68,23 +67,8 @@ def test_a_job_fails_and_retries_only_with_an_attempt() -> None:
     assert sources_of("RESERVED") == ("CREATED", "WAITING", "RETRYING")
 
 
-def test_the_scripts_are_composed_with_this_very_table() -> None:
-    for state in STATES:
-        lua = "({" + ",".join(f"{source}=true" for source in sources_of(state)) + "})"
-        assert TABLES["SOURCES"][state] == lua
-
-
-def test_every_way_to_end_an_attempt_is_known_to_the_scripts_by_its_name() -> None:
-    assert set(TABLES["CAUSE"]) == {cause.name for cause in CAUSES}
+def test_no_two_ways_to_end_an_attempt_share_a_name() -> None:
     assert len({cause.name for cause in CAUSES}) == len(CAUSES)
-    for cause in CAUSES:
-        lua = TABLES["CAUSE"][cause.name]
-        assert f'name="{cause.name}"' in lua
-        assert f"limbo={str(cause.lease == 'limbo').lower()}" in lua
-        assert f"costs_try={str(cause.costs_try).lower()}" in lua
-        assert ("counts=" in lua) == bool(cause.counts)
-        if cause.counts:
-            assert f"counts={Past.__struct_fields__.index(cause.counts) + 1}}}" in lua
 
 
 def test_the_table_of_ends_is_the_one_of_the_design() -> None:

@@ -50,11 +50,18 @@ def test_a_load_is_shares_from_nothing_to_all() -> None:
 
 
 @pytest.mark.parametrize(
-    "load", [None, [], {"disk": 0}, {"gpu": -0.1}, {"gpu": 1.1}, {"gpu": True}, {"gpu": "1"}, {"gpu": float("nan")}]
+    "load", [None, [], {"gpu": -0.1}, {"gpu": 1.1}, {"gpu": True}, {"gpu": "1"}, {"gpu": float("nan")}]
 )
 def test_any_other_load_is_refused(load: object) -> None:
     with pytest.raises(Invalid, match="current_load must map gpu, cpu or mem to shares"):
         check_load(load)
+
+
+@pytest.mark.parametrize("more", [{"disk": 7}, {"npu": "hot"}, {1: 2}, {"mem": None}, {"disk": None}])
+def test_a_load_of_something_unknown_and_one_that_is_null_are_left_out(more: dict[object, object]) -> None:
+    assert check_load({"gpu": 0.5, **more}) == [("gpu", 0.5)]
+    with pytest.raises(Invalid, match="current_load must map"):
+        check_load({"gpu": 2, **more})
 
 
 def test_what_a_node_says_of_itself_is_bounded() -> None:

@@ -7,46 +7,16 @@ from lingua_scheduler.core.records import (
     FORGET_FROM,
     HEARD_STEP_MS,
     STANDINGS,
-    TABLES,
     GroupRecord,
     JobRecord,
     NodeRecord,
     Past,
     PastAttempt,
-    Profile,
     Record,
     Rules,
     Standing,
     Ticket,
 )
-
-
-@pytest.mark.parametrize(
-    ("name", "record"),
-    [
-        ("JOB", JobRecord),
-        ("PAST", Past),
-        ("PAST_ATTEMPT", PastAttempt),
-        ("TICKET", Ticket),
-        ("NODE", NodeRecord),
-        ("PROFILE", Profile),
-        ("GROUP", GroupRecord),
-        ("RULE", Rules),
-    ],
-)
-def test_a_field_has_the_same_place_in_python_and_in_lua(name: str, record: type[Record]) -> None:
-    """Lua counts from 1."""
-    places = {field.name: str(place + 1) for place, field in enumerate(msgspec.structs.fields(record))}
-    assert TABLES[name] == places | {"header": TABLES[name]["header"]}
-
-
-def test_lua_knows_where_the_first_field_of_a_record_begins() -> None:
-    blank = [0 if field.type is int else "" for field in msgspec.structs.fields(NodeRecord)]
-    node = msgspec.convert(blank, NodeRecord)
-    group = GroupRecord("", [])
-    for name, record in (("NODE", node), ("GROUP", group)):
-        fields = b"".join(map(msgspec.msgpack.encode, msgspec.structs.astuple(record)))
-        assert msgspec.msgpack.encode(record)[int(TABLES[name]["header"]) :] == fields
 
 
 #: Fields are only ever appended: these are where they were when the first cell was written.
@@ -66,12 +36,8 @@ def test_a_field_never_moves(record: type[Record], fields: str) -> None:
     assert list(record.__struct_fields__[: len(names)]) == names
 
 
-def test_a_standing_fits_into_the_index_and_the_scripts_know_all_of_them() -> None:
+def test_a_standing_fits_into_the_index() -> None:
     assert max(Standing) < STANDINGS
-    assert TABLES["STANDING"] == {standing.name: str(standing.value) for standing in Standing} | {
-        "count": "16",
-        "last": "5",
-    }
 
 
 def test_the_rules_are_those_of_the_design() -> None:
@@ -91,13 +57,11 @@ def test_the_rules_are_those_of_the_design() -> None:
 def test_what_is_only_to_be_forgotten_is_due_after_every_clock_and_exactly() -> None:
     """A score is a double: all of it must be a whole number there."""
     year_5000_ms = 95_617_584_000_000
-    assert TABLES["DUE"] == {"forget": str(FORGET_FROM)}
     assert year_5000_ms < FORGET_FROM
     assert FORGET_FROM + year_5000_ms < 2**53
 
 
 def test_a_sign_of_life_is_written_down_far_more_often_than_silence_matters() -> None:
-    assert TABLES["HEARD"] == {"step_ms": "100"}
     assert Rules().stale_ms > HEARD_STEP_MS * 100
 
 

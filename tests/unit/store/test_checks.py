@@ -15,6 +15,9 @@ from lingua_scheduler.core.errors import EngineUnfit
 from lingua_scheduler.store.address import parse_address
 from lingua_scheduler.store.checks import check_engine, used_commands, why_unfit
 from lingua_scheduler.store.engine import Engine
+from lingua_scheduler.store.keys import cell_key
+from lingua_scheduler.store.tables import SCHEMA
+from lingua_scheduler.views.audit import audit_whole
 from tests.support.servers import start_server
 
 if TYPE_CHECKING:
@@ -182,7 +185,7 @@ async def test_a_user_without_the_rights_of_the_scripts_is_refused_with_the_comm
 
 
 def test_every_command_of_every_script_is_asked_for() -> None:
-    scripts = [path.read_text() for room in ("flows", "views") for path in (PACKAGE / room).rglob("*.lua")]
+    scripts = [path.read_text() for room in ("flows", "views", "store") for path in (PACKAGE / room).rglob("*.lua")]
     called = [call for script in scripts for call in script.split("redis.call(")[1:]]
     assert len(called) > 100
     assert {call.partition(",")[0].strip("\"'()").partition('"')[0] for call in called} == set(used_commands())
@@ -201,6 +204,45 @@ async def test_the_app_refuses_an_unfit_engine_and_takes_it_when_it_is_mended(st
     async with open_engine(settings) as (engine, embedded):
         assert embedded is None
         assert await engine.command("PING") == b"PONG"
+
+
+async def written_schema(engine: Engine, cell: str) -> bytes | None:
+    found: bytes | None = await engine.command("HGET", cell_key(engine.prefix, cell, "counts"), "schema")
+    return found
+
+
+async def test_the_app_marks_a_new_cell_with_its_schema_and_takes_it_again(server: Server) -> None:
+    settings = Settings.model_validate({"engine": {"url": server.url, "key_prefix": "schema"}})
+    for _ in range(2):
+        async with open_engine(settings) as (engine, _embedded):
+            assert await written_schema(engine, settings.cell.name) == b"%d" % SCHEMA
+            assert await audit_whole(engine, settings.cell.name) == []
+
+
+async def test_the_app_refuses_a_cell_of_another_schema_and_leaves_it_as_it_is(server: Server) -> None:
+    settings = Settings.model_validate({"engine": {"url": server.url, "key_prefix": "newer"}})
+    cell = settings.cell.name
+    async with await Engine.connect(server.url, "newer") as engine:
+        await engine.command("HSET", cell_key("newer", cell, "counts"), "schema", SCHEMA + 1)
+        with pytest.raises(EngineUnfit) as caught:
+            async with open_engine(settings):
+                pass
+        assert await written_schema(engine, cell) == b"%d" % (SCHEMA + 1)
+    said = str(caught.value)
+    assert f"cell {cell} under newer" in said
+    assert f"schema {SCHEMA + 1}" in said
+    assert f"schema {SCHEMA}:" in said
+    assert "another engine.key_prefix, or run the release that wrote" in said
+    # What the advice says helps.
+    other = Settings.model_validate({"engine": {"url": server.url, "key_prefix": "newer.too"}})
+    async with open_engine(other):
+        pass
+
+
+async def test_a_cell_is_marked_even_when_the_memory_is_full(start: Start) -> None:
+    server = start("--maxmemory", "1")
+    async with open_engine(Settings.model_validate({"engine": {"url": server.url}})) as (engine, _):
+        assert await written_schema(engine, "c0") == b"%d" % SCHEMA
 
 
 @pytest.mark.parametrize("scheme", ["redis+sentinel", "redis+cluster"])

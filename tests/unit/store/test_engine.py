@@ -84,7 +84,7 @@ async def test_the_flows_of_one_tick_go_out_in_the_fixed_order(engine: Engine) -
     calls = [DISPATCH, DONE, ACK, DISPATCH, LEAVE, ACK, DONE]
     await asyncio.gather(*(engine.run(flow, "c0", (b"%d" % i,)) for i, flow in enumerate(calls)))
     assert await written(engine) == [
-        *("leave:4", "ack:2", "ack:5", "done:1", "done:6", "dispatch:0", "dispatch:3"),
+        *("ack:2", "ack:5", "done:1", "done:6", "leave:4", "dispatch:0", "dispatch:3"),
     ]
 
 
@@ -102,6 +102,19 @@ async def test_a_batch_has_a_cap(server: Server, request: pytest.FixtureRequest)
         assert answers == [b"%d" % i for i in range(10)]
         assert await number(engine, "commandstats", "cmdstat_evalsha") == before + 3
         assert await written(engine) == [f"ack:{i}" for i in range(10)]
+
+
+@pytest.mark.parametrize(("max_batch", "runs"), [(64, 3), (5, 4)])
+async def test_a_flow_that_may_have_much_to_do_has_a_cap_of_its_own(
+    server: Server, request: pytest.FixtureRequest, max_batch: int, runs: int
+) -> None:
+    """The lower of the two counts; the order of the items stays, and other flows are folded as before."""
+    async with await Engine.connect(server.url, prefix=request.node.name, max_batch=max_batch) as engine:
+        before = await number(engine, "commandstats", "cmdstat_evalsha")
+        answers = await asyncio.gather(*(engine.run(LEAVE, "c0", (b"%d" % i,)) for i in range(20)))
+        assert answers == [b"%d" % i for i in range(20)]
+        assert await number(engine, "commandstats", "cmdstat_evalsha") == before + runs
+        assert await written(engine) == [f"leave:{i}" for i in range(20)]
 
 
 async def test_a_script_gets_clock_rules_and_the_parts_of_every_item(

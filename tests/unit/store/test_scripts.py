@@ -5,9 +5,9 @@ from importlib.resources import files
 
 import pytest
 
-from lingua_scheduler.core.records import TABLES
 from lingua_scheduler.store.keys import CELL_KEY_NAMES, REQUEST_KEY_NAMES, cell_key
-from lingua_scheduler.store.scripts import ORDER, Script, compose, read_packaged, script
+from lingua_scheduler.store.scripts import MOST, ORDER, Script, compose, read_packaged, script
+from lingua_scheduler.store.tables import TABLES
 
 
 def composed(main: str, **shared: str) -> Script:
@@ -124,11 +124,13 @@ def test_a_script_is_known_by_the_sha_of_its_source() -> None:
 
 
 def test_the_calls_of_a_tick_go_out_in_the_order_of_a_job_s_life() -> None:
-    ranks = {name: compose(f"flows/{name}", lambda _: "#!lua\nreturn 1").rank for name in (*ORDER, "reap", "drain")}
-    assert ranks == {name: rank for rank, name in enumerate(ORDER)} | {"reap": -1, "drain": -1}
+    ranks = {name: compose(f"flows/{name}", lambda _: "#!lua\nreturn 1").rank for name in (*ORDER, "reap", "relay")}
+    assert ranks == {name: rank for rank, name in enumerate(ORDER)} | {"reap": -1, "relay": -1}
     assert ORDER[0] == "deliver"
     assert ORDER[-1] == "dispatch"
     assert ORDER.index("ack") < ORDER.index("started") < ORDER.index("done")
+    for last_word in ("heartbeat", "register", "disconnect", "leave", "evict", "cancel", "release"):
+        assert ORDER.index("done") < ORDER.index("fail") < ORDER.index(last_word)
 
 
 def test_an_error_is_told_with_the_line_it_happened_in() -> None:
@@ -179,3 +181,10 @@ def test_the_contract_of_a_script_names_the_keys_that_it_is_composed_with(path: 
     named = header.split("  KEYS  ", 1)[-1].split("  ARGV  ", 1)[0]
     wanted = [key for key in (*CELL_KEY_NAMES, *REQUEST_KEY_NAMES) if key in script(path).keys]
     assert [word for word in named.split() if word != "·"] == wanted, f"KEYS  {' · '.join(wanted)}"
+
+
+def test_flows_that_may_have_much_to_do_for_one_item_are_folded_by_eight() -> None:
+    assert {name: script(f"flows/{name}").most for name in MOST} == dict.fromkeys(
+        ("register", "heartbeat", "disconnect", "leave", "evict", "reap"), 8
+    )
+    assert min(script(f"flows/{name}").most for name in ("ack", "done", "dispatch", "deliver")) > 64

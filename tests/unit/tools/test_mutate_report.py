@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.mutate import all_mutants, chosen, parse
+from tools.mutate import EXPLANATIONS, all_mutants, chosen, parse
 from tools.mutation.memory import Memory
 from tools.mutation.mutants import Mutant
 from tools.mutation.plan import Plan
@@ -69,6 +69,12 @@ def test_explanations_are_read_from_toml(tmp_path: Path) -> None:
     )
     assert read_explanations(file) == [WHY]
     assert read_explanations(tmp_path / "none.toml") == []
+
+
+def test_every_explained_survivor_is_a_line_of_its_file_and_a_change_to_it() -> None:
+    explanations = read_explanations(EXPLANATIONS)
+    assert explanations
+    assert Report([], all_mutants(), explanations).stale == []
 
 
 def test_what_was_found_out_holds_while_nothing_changes(tmp_path: Path) -> None:

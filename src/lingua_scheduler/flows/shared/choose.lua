@@ -46,16 +46,21 @@ local function choose(groups, job, avoid)
       i = i + 1
     end
     local rank = first_rank(i) + position
-    return redis.call("ZRANGE", KEY.standing, rank, rank)[1]
+    return redis.call("ZRANGE", KEY.standing, rank, rank)[1] or ""
   end
 
   local free = total - #taken
   local first = draw(job, free)
-  local one_id = node_number(first)
+  local node_id, node = node_number(first), nil
   if free == 1 then
-    return one_id, node_at(one_id)
+    node = node_at(node_id)
+  else
+    local second = draw(job, free - 1)
+    node_id, node = less_taken(node_id, node_number(second >= first and second + 1 or second))
   end
-  local second = draw(job, free - 1)
-  local two_id = node_number(second >= first and second + 1 or second)
-  return less_taken(one_id, two_id)
+  -- Every flow keeps `room` and the index. Should they ever be wrong, nobody is oversold for it.
+  if node and node[NODE.standing] == STANDING.available then
+    return node_id, node
+  end
+  return nil
 end

@@ -1,17 +1,19 @@
 -- The current attempts on a node end, at most `limit` of them: `early` for those it has not accepted, `late` for the
--- others. Its fenced attempts stay as they are.
+-- others. Its fenced attempts stay as they are. Says how many were moved.
 -- include: leases_of, move_on
 local function move_leases_on(node_id, early, late, limit, now, rules)
+  local moved = 0
   for _, entry in ipairs(leases_of(node_id)) do
     local lease, job_id = entry[1], entry[2]
     if redis.call("HEXISTS", KEY.limbo, lease) == 0 then
-      if limit == 0 then
-        return
+      if moved == limit then
+        return moved
       end
-      limit = limit - 1
+      moved = moved + 1
       local job = cmsgpack.unpack(redis.call("HGET", KEY.jobs, job_id))
       local cause = SOURCES.ACCEPTED[job[JOB.state]] and early or late
       move_on(job_id, job, cause, cause.name, now, rules)
     end
   end
+  return moved
 end

@@ -1,5 +1,11 @@
--- The directed pairs that a node's word makes it serve, sorted. `src:*` is every target.                        pure
+-- The directed pairs that a node's word makes it serve, sorted. `src:*` is every target. Semantic repair is the hard
+-- gate: a node whose service for it is not ready serves nothing.                                                pure
 local function served_pairs(profile)
+  for _, service in ipairs(profile[PROFILE.services]) do
+    if service[1] == "semantic" and service[2] == false then
+      return {}
+    end
+  end
   local semantic, asr, nmt = profile[PROFILE.semantic], profile[PROFILE.asr], profile[PROFILE.nmt]
   local tts = profile[PROFILE.tts]
   local heard

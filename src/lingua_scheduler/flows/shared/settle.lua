@@ -1,9 +1,13 @@
--- Everything overdue, at most `limit` entries. What one entry settles may settle another: each is looked at only if
--- it is still due. Says how many were settled and whether more are due.
+-- Everything overdue, at most `limit` entries and attempts of lost nodes, so that no sweep holds up the engine. What
+-- one entry settles may settle another: each is looked at only if it is still due. Says how many entries were settled
+-- and whether more are due.
 -- include: settle_job, settle_limbo, settle_node, settle_need, serve
 local function settle(limit, now, rules)
-  local settled = 0
+  local settled, moved = 0, 0
   for _, member in ipairs(redis.call("ZRANGEBYSCORE", KEY.due, "-inf", now, "LIMIT", 0, limit)) do
+    if settled + moved >= limit then
+      break
+    end
     local at = tonumber(redis.call("ZSCORE", KEY.due, member))
     if at and at <= now then
       local kind, id = string.sub(member, 1, 1), string.sub(member, 3)
@@ -12,7 +16,7 @@ local function settle(limit, now, rules)
       elseif kind == "l" then
         settle_limbo(id, now, rules)
       elseif kind == "n" then
-        settle_node(id, now, rules)
+        moved = moved + settle_node(id, limit - settled - moved, now, rules)
       elseif kind == "w" then
         settle_need(id, now, rules)
       else

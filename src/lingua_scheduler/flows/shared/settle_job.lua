@@ -1,7 +1,7 @@
 -- Time has passed for a job under way: an ack, a result or the job itself is overdue. An ack leaves the due-list as it
 -- is, for most jobs end before it matters; so it may only be found here that the time for the result counts by now.
 -- Until the ack somebody looks at least once in `run_ms`: whenever it comes, the time for the result is not missed.
--- include: ticket_of, move_on, end_early
+-- include: ticket_of, node_at, move_on, end_early
 local function settle_job(job_id, now, rules)
   local job = cmsgpack.unpack(redis.call("HGET", KEY.jobs, job_id))
   local deadline, run_ms = job[JOB.deadline_at_ms], job[JOB.run_ms]
@@ -15,6 +15,12 @@ local function settle_job(job_id, now, rules)
     over_at = job[JOB.reserved_at_ms] + ticket_of(job_id)[TICKET.ack_ms]
   end
   if now >= over_at then
+    -- In a grace the job stays with its node; when that is over, the node is lost, and not the job late.
+    local node = node_at(job[JOB.node])
+    if node[NODE.away_until_ms] > 0 and node[NODE.lost_at_ms] == 0 then
+      redis.call("ZADD", KEY.due, math.min(math.max(node[NODE.away_until_ms], now), deadline), "j:" .. job_id)
+      return
+    end
     move_on(job_id, job, cause, cause.name, now, rules)
   else
     redis.call("ZADD", KEY.due, math.min(over_at, look_at, deadline), "j:" .. job_id)

@@ -1,9 +1,9 @@
 -- A node says which attempts it works on. Those that are not its current ones it must cancel; a fenced attempt that it
--- does not name is over, unless the fence is so fresh that the word may be older. Returns what to cancel, and for
--- each attempt in the ledger whether it was named.
+-- does not name is over, unless the fence is so fresh that the word may be older. Returns what to cancel, which of its
+-- current attempts it does not name, what it names that is not in the ledger, and what it really has.
 -- include: leases_of, end_limbo
 local function settle_running(node_id, node, running, fenced_before, now, rules)
-  local named, cancel, unnamed = {}, {}, {}
+  local named, cancel, unnamed, kept = {}, {}, {}, {}
   for _, attempt in ipairs(running) do
     named[node_id .. ":" .. attempt[1] .. ":" .. attempt[2]] = attempt
   end
@@ -14,8 +14,9 @@ local function settle_running(node_id, node, running, fenced_before, now, rules)
       cancel[#cancel + 1] = { entry[2], entry[3] }
     elseif fenced_at and fenced_at <= fenced_before then
       end_limbo(node_id, node, lease, now, rules)
-    elseif not fenced_at and not named[lease] then
-      unnamed[#unnamed + 1] = entry
+    elseif not fenced_at then
+      local list = named[lease] and kept or unnamed
+      list[#list + 1] = entry
     end
     named[lease] = nil
   end
@@ -29,5 +30,5 @@ local function settle_running(node_id, node, running, fenced_before, now, rules)
   for _, entry in ipairs(strangers) do
     cancel[#cancel + 1] = { entry[2], entry[3] }
   end
-  return cancel, unnamed, strangers
+  return cancel, unnamed, strangers, kept
 end

@@ -35,6 +35,7 @@ FRAME_S: Final = 0.25
 #: Short, so that a minute shows what an hour would.
 FLAGS: Final = {
     "loops.sweep_interval_ms": 100,
+    "loops.relay_lease_ms": 400,
     "jobs.reservation_ttl_ms": 1_000,
     "jobs.run_timeout_ms": 4_000,
     "jobs.timeout_ms": 15_000,

@@ -1,0 +1,111 @@
+"""What the scripts are told of the records, the states and the causes is what Python knows of them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+import pytest
+
+from lingua_scheduler.core.attempt_end import CAUSES
+from lingua_scheduler.core.job_state import STATES, sources_of
+from lingua_scheduler.core.records import (
+    FORGET_FROM,
+    HEARD_STEP_MS,
+    MAX_CLAIMANTS,
+    Claim,
+    Event,
+    GroupRecord,
+    JobRecord,
+    NodeRecord,
+    Past,
+    PastAttempt,
+    Profile,
+    Record,
+    Rules,
+    Standing,
+    Ticket,
+)
+from lingua_scheduler.store.tables import SCHEMA, TABLES
+
+#: What is kept in the engine; the rules travel with each call and may change at any time.
+KEPT: Final = ("JOB", "PAST", "PAST_ATTEMPT", "TICKET", "NODE", "PROFILE", "GROUP", "EVENT", "CLAIM", "STANDING", "DUE")
+
+#: The number of every layout there has been, with its digest.
+LAYOUTS: Final = {1: "626476b9bfed2a38"}
+
+
+def test_another_layout_of_what_is_kept_has_another_number() -> None:
+    layout = [(name, sorted(TABLES[name].items()), TABLES["NEW"].get(name.lower())) for name in KEPT]
+    digest = hashlib.sha256(msgspec.json.encode(layout)).hexdigest()[:16]
+    assert LAYOUTS.get(SCHEMA) == digest, (
+        f"what is kept in the engine has another layout than schema {SCHEMA}: cells that exist could not be read. "
+        f'Give SCHEMA in store/tables.py the next number, and add it to LAYOUTS here with "{digest}".'
+    )
+    assert max(LAYOUTS) == SCHEMA
+
+
+def test_every_record_that_is_kept_is_part_of_the_layout() -> None:
+    assert {*KEPT, "RULE"} >= {name for name, table in TABLES.items() if "header" in table}
+
+
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [
+        ("JOB", JobRecord),
+        ("PAST", Past),
+        ("PAST_ATTEMPT", PastAttempt),
+        ("TICKET", Ticket),
+        ("NODE", NodeRecord),
+        ("PROFILE", Profile),
+        ("GROUP", GroupRecord),
+        ("EVENT", Event),
+        ("CLAIM", Claim),
+        ("RULE", Rules),
+    ],
+)
+def test_a_field_has_the_same_place_in_python_and_in_lua(name: str, record: type[Record]) -> None:
+    """Lua counts from 1."""
+    places = {field.name: str(place + 1) for place, field in enumerate(msgspec.structs.fields(record))}
+    assert TABLES[name] == places | {"header": TABLES[name]["header"]}
+
+
+def test_lua_knows_where_the_first_field_of_a_record_begins() -> None:
+    blank = [0 if field.type is int else "" for field in msgspec.structs.fields(NodeRecord)]
+    node = msgspec.convert(blank, NodeRecord)
+    group = GroupRecord("", [])
+    for name, record in (("NODE", node), ("GROUP", group)):
+        fields = b"".join(map(msgspec.msgpack.encode, msgspec.structs.astuple(record)))
+        assert msgspec.msgpack.encode(record)[int(TABLES[name]["header"]) :] == fields
+
+
+def test_the_scripts_know_every_standing() -> None:
+    assert TABLES["STANDING"] == {standing.name: str(standing.value) for standing in Standing} | {
+        "count": "16",
+        "last": "5",
+    }
+
+
+def test_the_scripts_know_the_numbers_that_they_share_with_python() -> None:
+    assert TABLES["DUE"] == {"forget": str(FORGET_FROM)}
+    assert TABLES["HEARD"] == {"step_ms": str(HEARD_STEP_MS)}
+    assert TABLES["CLAIMANTS"] == {"most": str(MAX_CLAIMANTS)}
+
+
+def test_the_scripts_are_composed_with_the_table_of_moves() -> None:
+    for state in STATES:
+        lua = "({" + ",".join(f"{source}=true" for source in sources_of(state)) + "})"
+        assert TABLES["SOURCES"][state] == lua
+
+
+def test_every_way_to_end_an_attempt_is_known_to_the_scripts_by_its_name() -> None:
+    assert set(TABLES["CAUSE"]) == {cause.name for cause in CAUSES}
+    for cause in CAUSES:
+        lua = TABLES["CAUSE"][cause.name]
+        assert f'name="{cause.name}"' in lua
+        assert f"limbo={str(cause.lease == 'limbo').lower()}" in lua
+        assert f"costs_try={str(cause.costs_try).lower()}" in lua
+        assert ("counts=" in lua) == bool(cause.counts)
+        if cause.counts:
+            assert f"counts={Past.__struct_fields__.index(cause.counts) + 1}}}" in lua
