@@ -36,7 +36,8 @@ class Caller:
         while not over.is_set():
             await self._speak(app)
             try:
-                await asyncio.wait_for(over.wait(), self._random.uniform(0.05, 0.5))
+                async with asyncio.timeout(self._random.uniform(0.05, 0.5)):
+                    await over.wait()
             except TimeoutError:
                 continue
 

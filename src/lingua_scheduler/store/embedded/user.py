@@ -161,7 +161,9 @@ class Embedded:
                 )
             self._durability = state.durability  # the stronger one, also if we have to start the next guardian
         try:
-            return is_private(self.socket_path.parent) and await asyncio.wait_for(self._ping(), _PING_S)
+            # Not `wait_for`: in Python 3.11 it loses a cancellation that comes together with the answer.
+            async with asyncio.timeout(_PING_S):
+                return is_private(self.socket_path.parent) and await self._ping()
         except (OSError, TimeoutError):
             return False
 
