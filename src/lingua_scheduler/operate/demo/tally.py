@@ -19,7 +19,8 @@ class Tally:
     retried: int = 0
     died: int = 0
     oversold: int = 0
-    latencies_ms: list[float] = field(default_factory=list)
+    #: Of the last jobs only, so that a long demo does not grow.
+    latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=10_000))
     news: deque[str] = field(default_factory=lambda: deque(maxlen=6))
 
     @property
@@ -28,7 +29,7 @@ class Tally:
         return self.accepted - sum(self.heard.values())
 
     def percentile_ms(self, share: float) -> float:
-        """The latency below which this share of the finished jobs lies."""
+        """The latency below which this share of the last finished jobs lies."""
         ordered = sorted(self.latencies_ms)
         return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 1) if ordered else 0.0
 
