@@ -126,7 +126,12 @@ PLANTED: list[tuple[str, list[Deed], Found, Found]] = [
     ("a full node that can be chosen", [node("n1", max=3, ceiling=3)], {("S1", "n1")}, {("S1", "n1")}),
     ("a wrong number of slots", [node("n1", used=2)], {("S3", "n1")}, {("S3", "n1")}),
     ("a wrong number in limbo", [node("n1", limbo=0)], {("S3", "n1")}, {("S3", "n1")}),
-    ("a wrong place in the index", [plant("ZADD", "standing", 17, "n1")], {("S3", "n1")}, {("S3", "n1")}),
+    (
+        "a wrong place in the index",
+        [plant("ZADD", "standing", 17, "n1")],
+        {("S3", "n1")},
+        {("S3", "n1"), ("S3", "group 1")},
+    ),
     (
         "a current attempt that is fenced",
         [
@@ -173,15 +178,20 @@ PLANTED: list[tuple[str, list[Deed], Found, Found]] = [
         {("S2", f"n2:{A}:1"), ("S2", f"{A}:1")},
         {("S2", f"n2:{A}:1")},
     ),
-    ("too much room", [plant("HSET", "room", 1, 2)], {("S3", "group 1")}, NOT_PAGED),
-    ("no room where there is some", [plant("HDEL", "room", 1)], {("S3", "group 1")}, NOT_PAGED),
+    ("too much room", [plant("HSET", "room", 1, 2)], {("S3", "group 1")}, {("S3", "group 1")}),
+    ("no room where there is some", [plant("HDEL", "room", 1)], {("S3", "group 1")}, {("S3", "group 1")}),
     ("room of a group that is not there", [plant("HSET", "room", 9, 1)], {("S3", "group 9")}, NOT_PAGED),
-    ("somebody unknown in the index", [plant("ZADD", "standing", 16, "n9")], {("S3", "standing")}, NOT_PAGED),
+    (
+        "somebody unknown in the index",
+        [plant("ZADD", "standing", 16, "n9")],
+        {("S3", "standing")},
+        {("S3", "group 1")},
+    ),
     (
         "somebody missing in the index",
         [plant("ZREM", "standing", "n1")],
         {("S3", "standing"), ("S3", "n1")},
-        {("S3", "n1")},
+        {("S3", "n1"), ("S3", "group 1")},
     ),
     ("a pair that nobody serves", [plant("HSET", "pairs", "de:fr", b"\x91\x01")], {("S3", "pairs")}, NOT_PAGED),
     ("a pair that was forgotten", [plant("HDEL", "pairs", "en:zh")], {("S3", "pairs")}, NOT_PAGED),

@@ -35,6 +35,7 @@ async def audit(engine: Engine, cell: str, count: int = NODES_PER_PAGE) -> list[
             break
     found += await find_strays(engine, cell, "leases", count)
     found += await find_strays(engine, cell, "jobs", count)
+    found += await find_strays(engine, cell, "groups", count)
     return found
 
 

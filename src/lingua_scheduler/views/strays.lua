@@ -1,7 +1,8 @@
 #!lua flags=no-writes
---[[ strays: a page of the ledger or of the jobs, and what in it has lost its other half. Each page is one instant.
-  KEYS  nodes · jobs · leases · due
-  ARGV  now_ms rules, then for each: { key cursor count }                   (key "leases" or "jobs"; cursor "0" = start)
+--[[ strays: a page of the ledger, of the jobs or of the groups, and what in it has lost its other half, or is not what
+  its set says. Each page is one instant.
+  KEYS  nodes · standing · room · groups · jobs · leases · due
+  ARGV  now_ms rules, then for each: { key cursor count }          (key "leases", "jobs" or "groups"; cursor "0": start)
   OUT   STRAYS cursor { invariant subject detail }                                                                 ]]
 local answers = {}
 
@@ -31,15 +32,31 @@ local function of_jobs(page, found)
   end
 end
 
+local function of_groups(page, found)
+  for n = 1, #page, 2 do
+    local group = tonumber(page[n])
+    local free = STANDING.count * group + STANDING.available
+    local room = tonumber(redis.call("HGET", KEY.room, group) or 0)
+    local available = redis.call("ZCOUNT", KEY.standing, free, free)
+    if room ~= available then
+      local detail = "room is " .. room .. ", " .. available .. " nodes can be chosen"
+      found[#found + 1] = { "S3", "group " .. group, detail }
+    end
+  end
+end
+
 for i = 3, #ARGV do
   local key, cursor, count = unpack(cmsgpack.unpack(ARGV[i]))
   local page, found = nil, {}
   if key == "leases" then
     page = redis.call("ZSCAN", KEY.leases, cursor, "COUNT", count)
     of_leases(page[2], found)
-  else
+  elseif key == "jobs" then
     page = redis.call("HSCAN", KEY.jobs, cursor, "COUNT", count)
     of_jobs(page[2], found)
+  else
+    page = redis.call("HSCAN", KEY.groups, cursor, "COUNT", count)
+    of_groups(page[2], found)
   end
   answers[#answers + 1] = cmsgpack.pack({ "STRAYS", page[1], found })
 end

@@ -19,8 +19,10 @@ class _Strays(Answer, frozen=True, tag="STRAYS"):
 _STRAYS: Final = Face("views/strays", _Strays)
 
 
-async def find_strays(engine: Engine, cell: str, key: Literal["leases", "jobs"], count: int) -> list[Violation]:
-    """Leases without a node, jobs without a lease, and jobs that nobody will look at again."""
+async def find_strays(
+    engine: Engine, cell: str, key: Literal["leases", "jobs", "groups"], count: int
+) -> list[Violation]:
+    """Leases without a node, jobs without a lease or that nobody will look at again, groups whose room is wrong."""
     found: list[Violation] = []
     cursor = "0"
     while True:
