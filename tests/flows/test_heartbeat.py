@@ -349,6 +349,30 @@ async def test_what_could_not_be_delivered_and_arrived_all_the_same_takes_a_slot
     assert (cell.nodes["n1"].used, cell.limbo) == (1, {f"n1:{A}:1": T0 + 500})
 
 
+@pytest.mark.parametrize(
+    ("state", "cause", "come_back"),
+    [
+        ("RUNNING", "dropped", {"epoch": "1-n1", "running": []}),
+        ("RESERVED", "died_early", {"process_id": "p2"}),
+        ("RUNNING", "died", {"process_id": "p2"}),
+        ("RESERVED", "left_early", None),
+        ("RUNNING", "left", None),
+    ],
+)
+async def test_what_was_taken_from_a_node_without_asking_and_it_still_names_takes_a_slot(
+    world: World, state: State, cause: str, come_back: dict[str, Any] | None
+) -> None:
+    await join(world, "n1", max_concurrent_jobs=1)
+    await bring(world, state)
+    await join(world, "n2")
+    if come_back is None:
+        await leave(world.engine, CELL, "n1")
+    await join(world, "n1", max_concurrent_jobs=1, **(come_back or {}))
+    assert (await world.cell()).jobs[A].past.attempts[0].cause == cause
+    answer = await beat(world, "n1", running=[(A, 1)])
+    assert (answer.standing, answer.cancel) == (Standing.full, [(A, 1)])
+
+
 async def test_a_full_node_with_unknown_work_is_more_than_full(world: World) -> None:
     await join(world, max_concurrent_jobs=1)
     await place(world)

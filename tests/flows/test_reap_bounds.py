@@ -224,3 +224,24 @@ async def test_a_reap_that_cannot_be_right_never_reaches_the_engine(world: World
     for cell, limit in (("", 1), (CELL, 0), (CELL, 10_001), (CELL, True)):
         assert code_of(await reap(world.engine, cell, limit)) == "INVALID_MESSAGE"
     assert await reap(world.engine, CELL, 10_000) == Settled(0, False)
+
+
+async def test_a_sweep_is_bounded_by_the_attempts_that_it_moves(world: World) -> None:
+    """Three nodes are lost with thirty attempts each: the second is left half-way, the third untouched."""
+    for node_id in ("n1", "n2", "n3"):
+        await join(world, node_id, max_concurrent_jobs=30, connection="x")
+        await asyncio.gather(*(place(world, f"{CELL}.{node_id}-{number}") for number in range(30)))
+        await disconnect(world.engine, CELL, node_id, "x")
+    world.now_ms += 600
+    assert await reap(world.engine, CELL, 40) == Settled(2, True)
+    assert [node.limbo for _, node in sorted((await world.cell()).nodes.items())] == [30, 9, 0]
+    assert await reap(world.engine, CELL, 40) == Settled(2, True)
+    assert [node.limbo for _, node in sorted((await world.cell()).nodes.items())] == [30, 18, 30]
+
+
+async def test_a_node_that_is_only_looked_at_counts_once(world: World) -> None:
+    for node_id in ("n1", "n2", "n3"):
+        await join(world, node_id)
+    world.now_ms += 35_000
+    assert await reap(world.engine, CELL, 2) == Settled(2, True)
+    assert await reap(world.engine, CELL, 2) == Settled(1, False)

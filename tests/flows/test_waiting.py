@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import FORGET_FROM, Event, Standing
+from lingua_scheduler.core.records import FORGET_FROM, Event, Rules, Standing
 from lingua_scheduler.flows.attempts import Moved
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
@@ -48,6 +48,7 @@ from tests.support.stage import (
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
+    from tests.flows.conftest import MakeWorld
     from tests.support.cells import Changes
     from tests.support.world import World
 
@@ -243,6 +244,17 @@ class TestWhoWakesThoseWhoWait:
             },
             served(A, "n1", "1-n1"),
         )
+
+    async def test_a_write_that_failed_for_the_last_time_gives_its_slot_to_the_job_that_waits(
+        self, make_world: MakeWorld
+    ) -> None:
+        """Where a closed socket has no grace, its node need not rest."""
+        world = await make_world(Rules(reconnect_grace_ms=0, max_undelivered=0))
+        await busy(world, "RESERVED")
+        await undeliver(world.engine, BUSY, 1, "n1")
+        cell = await world.cell()
+        assert cell.jobs[BUSY].state == "FAILED"
+        assert nodes_of(cell, A) == ["n1"]
 
     async def test_a_node_that_could_not_be_written_to_takes_what_waits_after_its_rest(self, world: World) -> None:
         """First who must hurry most, whoever it was that could not be delivered."""

@@ -106,8 +106,11 @@ async def test_a_job_that_fails_between_two_visits_waits_in_its_turn(world: Worl
     """One slot was free, now it is two; two wait, and the third must hurry most."""
     names = await crowd(world, 66)
     await join(world, "n1", max_concurrent_jobs=65)
+    seed = (await world.cell()).jobs[names[0]].seed
     await fail(world.engine, names[0], 2, "n1", reason="broken")
-    assert nodes_of(await world.cell(), names[0], *names[64:]) == ["", "", ""]
+    cell = await world.cell()
+    assert nodes_of(cell, names[0], *names[64:]) == ["", "", ""]
+    assert cell.jobs[names[0]].seed == seed
     await sweep(world)
     assert nodes_of(await world.cell(), names[0], *names[64:]) == ["n1", "n1", ""]
 

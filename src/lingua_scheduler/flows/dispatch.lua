@@ -23,6 +23,7 @@ if redis.call("ZCOUNT", KEY.due, "-inf", now) > 0 then
   end
 end
 
+-- Why a pair was refused holds for the whole run: what is placed meanwhile goes to nodes that were not in its pool.
 local full = {}
 
 for i = 3, #ARGV, 2 do
@@ -51,7 +52,6 @@ for i = 3, #ARGV, 2 do
         redis.call("HSET", KEY.jobs, job_id, record, job_id .. ":ticket", ARGV[i])
       end
       tally("accepted", 1)
-      full = {}
       answer = { "PLACED", "RESERVED", node_id, job[JOB.epoch], job[JOB.attempt], job[JOB.acks] }
     elseif #groups == 0 then
       -- include: ends_served
