@@ -231,3 +231,17 @@ async def test_a_lost_node_that_speaks_is_heard_and_stays_lost(world: World, mes
     await sweep(world)
     _, changes = await watch(world, message(world.engine, A, 1, "n1"))
     assert changes == {"nodes": {"n1": {"seen_at_ms": now}}}
+
+
+async def test_a_node_that_was_given_a_job_in_the_same_run_is_heard_all_the_same(world: World) -> None:
+    await join(world, "n1", max_concurrent_jobs=1)
+    await place(world, A)
+    await join(world, "n2", max_concurrent_jobs=2)
+    await place(world, B)
+    world.now_ms += 100
+    await asyncio.gather(
+        fail(world.engine, A, 1, "n1", reason="broken"), fail(world.engine, B, 1, "n2", reason="broken")
+    )
+    cell = await world.cell()
+    assert (cell.jobs[A].node, cell.jobs[A].attempt) == ("n2", 2)
+    assert {node.seen_at_ms for node in cell.nodes.values()} == {T0 + 100}
