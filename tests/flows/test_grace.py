@@ -149,3 +149,16 @@ async def test_a_wrong_index_oversells_nobody(world: World, room: int) -> None:
     cell = await world.cell()
     assert [(node.used, node.standing) for node in cell.nodes.values()] == [(1, Standing.full)] * 2
     await world.engine.command("HSET", cell_key(world.engine.prefix, CELL, "room"), 1, 0)
+
+
+async def test_the_time_of_a_fenced_attempt_is_not_watched_again(world: World) -> None:
+    """Its job is somebody else's by now."""
+    await join(world, "n1", connection="x", process_id="p1")
+    await bring(world, "DISPATCHED")
+    await join(world, "n2")
+    world.now_ms += 5_000
+    await sweep(world)
+    assert (await world.cell()).jobs[A].node == "n2"
+    await disconnect(world.engine, CELL, "n1", "x", handover=True)
+    _, changes = await watch(world, join(world, "n1", connection="y", epoch="1-n1", process_id="p1", running=[(A, 1)]))
+    assert f"j:{A}" not in changes["due"]

@@ -245,3 +245,13 @@ async def test_a_node_that_is_only_looked_at_counts_once(world: World) -> None:
     world.now_ms += 35_000
     assert await reap(world.engine, CELL, 2) == Settled(2, True)
     assert await reap(world.engine, CELL, 2) == Settled(1, False)
+
+
+async def test_a_sweep_that_has_done_its_share_looks_at_nothing_more(world: World) -> None:
+    for node_id, jobs in (("n1", 39), ("n2", 1)):
+        await join(world, node_id, max_concurrent_jobs=jobs, connection="x")
+        await asyncio.gather(*(place(world, f"{CELL}.{node_id}-{number}") for number in range(jobs)))
+        await disconnect(world.engine, CELL, node_id, "x")
+    world.now_ms += 600
+    assert await reap(world.engine, CELL, 40) == Settled(1, True)
+    assert (await world.cell()).nodes["n2"].lost_at_ms == 0
