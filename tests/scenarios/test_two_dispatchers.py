@@ -1,4 +1,4 @@
-"""Two processes dispatch against one cell as hard as they can, and one is killed again and again.
+"""Two processes dispatch against one cell as hard as they can; one is killed again and again, the other put to sleep.
 
 Slots are counted twice: in the engine's ledger, by the auditor, and on the nodes' own side, by what they wrote down
 when they began and ended each attempt.
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from tests.support.servers import Server
 
 KILLS = 6
+#: Longer than a call waits for its reply, and than an assignment may be on its way before its node confirms a fence.
+ASLEEP_S = 1.1
 #: Everything that a killed process left behind is over by then: the job's deadline, its limbo, and some sweeps.
 SETTLED_S = 15.0
 
@@ -120,6 +122,10 @@ async def test_a_killed_dispatcher_oversells_leaks_and_loses_nothing(server: Ser
         for _ in range(KILLS):
             victim = await storm.dispatcher(rng.randrange(1000))
             await asyncio.sleep(rng.uniform(0.05, 0.4))
+            steady.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(ASLEEP_S)
+            steady.send_signal(signal.SIGCONT)
+            await asyncio.sleep(rng.uniform(0.0, 0.1))
             victim.kill()
             assert await victim.wait() == -signal.SIGKILL
         steady.terminate()

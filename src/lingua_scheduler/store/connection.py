@@ -11,6 +11,7 @@ import random
 import ssl
 from collections import deque
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lingua_scheduler.core.errors import DependencyDown, ScriptFailed
@@ -18,7 +19,7 @@ from lingua_scheduler.store.resp import encode
 from lingua_scheduler.store.wire import Call, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from lingua_scheduler.store.address import Address
@@ -31,8 +32,8 @@ _AWAY: Final = frozenset({"BUSY", "CLUSTERDOWN", "DENIED", "LOADING", "MASTERDOW
 #: A connection that takes longer to be made and greeted is tried anew, however long its calls may take.
 _GREETING_S: Final = 1.0
 
-#: A timer that fires so much too late says that the event loop stood still, not that the engine did.
-_STALL_S: Final = 0.1
+#: While calls wait, somebody looks so often. Who comes later than that once more says that this process slept.
+_TICK_S: Final = 0.1
 
 
 class Carrier(Protocol):
@@ -126,6 +127,8 @@ class Connection:
             queue.clear()
             self._queued = 0
         if self._timer is None:
+            # Nobody waited before, so these are all of this tick. If it began long ago, it was interrupted.
+            self._forgive(self._loop.time() - self._oldest())
             self._watch()
 
     async def close(self) -> None:
@@ -133,7 +136,13 @@ class Connection:
         self._keeper.cancel()
         await asyncio.wait([self._keeper])
 
-    # Deadlines: one timer, on whoever has waited longest.
+    # Deadlines: one timer, on whoever has waited longest. Silence counts only while this process was awake to hear.
+
+    def _waiters(self) -> Iterable[Waiter]:
+        return chain(self._wire.waiters if self._wire is not None else (), self._queue)
+
+    def _oldest(self) -> float:
+        return min(waiter.born for waiter in self._waiters())
 
     def _watch(self) -> None:
         if self._timer is not None:
@@ -143,14 +152,20 @@ class Connection:
             due.append(self._wire.waiters[0].born + self._timeout)
         if self._queue:
             due.append(self._queue[0].born + self._patience)
-        self._timer = self._loop.call_at(min(due), self._expire) if due else None
+        next_tick = self._loop.time() + _TICK_S
+        self._timer = self._loop.call_at(min(*due, next_tick), self._expire) if due else None
+
+    def _forgive(self, slept: float) -> None:
+        """What waited while this process slept is younger by that time."""
+        if slept > _TICK_S:
+            now = self._loop.time()
+            for waiter in self._waiters():
+                waiter.born = min(waiter.born + slept, now)
 
     def _expire(self) -> None:
         now = self._loop.time()
-        if self._timer is not None and now - self._timer.when() > _STALL_S:
-            # It was this process that slept: let what has arrived meanwhile be read first.
-            self._timer = self._loop.call_later(_STALL_S, self._expire)
-            return
+        if self._timer is not None:
+            self._forgive(now - self._timer.when())
         wire = self._wire
         if wire is not None and wire.waiters and wire.waiters[0].born + self._timeout <= now:
             wire.die(f"no reply within {self._timeout * 1000:.0f} ms")

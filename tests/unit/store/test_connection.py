@@ -131,23 +131,37 @@ async def test_a_black_hole_fails_calls_in_time_and_they_work_again_after(proxy:
 
 
 async def test_a_call_that_waited_for_the_connection_has_no_second_full_time_for_its_reply(
-    connection: Connection,
+    proxy: Proxy, connection: Connection
 ) -> None:
     loop = asyncio.get_running_loop()
-    call = Call(loop.create_future(), loop.time() - 0.4)
+    await interrupt(proxy, connection)
+    first = connection.call("ECHO", "first")
+    await asyncio.sleep(0)  # from now on somebody looks at the clock
+    call = Call(loop.create_future(), loop.time() - 0.3)
     connection.send(encode("ECHO", "late"), call)
-    connection.flush()
-    assert connection._timer is not None
-    assert connection._timer.when() <= call.born + LIMIT_S
-    assert await call.future == b"late"
+    proxy.refusing = False
+    assert (await first, await call.future) == (b"first", b"late")
+    assert loop.time() - call.born >= 0.3
 
 
-async def test_a_pause_of_this_process_is_not_taken_for_one_of_the_engine(proxy: Proxy) -> None:
-    connection = Connection(parse_address(proxy.url), timeout_ms=200)
+@pytest.mark.parametrize("paused_s", [0.25, 0.6], ids=["almost its patience", "longer"])
+async def test_a_pause_of_this_process_is_not_taken_for_one_of_the_engine(proxy: Proxy, paused_s: float) -> None:
+    connection = Connection(parse_address(proxy.url), timeout_ms=300)
     await connection.ready()
+    fault = proxy.arm("stall", "down", 0)
     reply = connection.call("ECHO", "here")
     await asyncio.sleep(0)
-    time.sleep(0.35)  # noqa: ASYNC251 - the stall itself: the proxy stands still too, so no reply is there after it
+    time.sleep(paused_s)  # noqa: ASYNC251 - the pause itself
+    asyncio.get_running_loop().call_later(0.1, fault.release)
+    assert await reply == b"here"
+    await connection.close()
+
+
+async def test_a_pause_before_the_first_call_of_a_tick_was_sent_is_none_of_the_engine(proxy: Proxy) -> None:
+    connection = Connection(parse_address(proxy.url), timeout_ms=300)
+    await connection.ready()
+    reply = connection.call("ECHO", "here")
+    time.sleep(0.4)  # noqa: ASYNC251
     assert await reply == b"here"
     await connection.close()
 
