@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.ids import new_job_id
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.register import register
+from lingua_scheduler.front.submit import Ask, Submitter
 from lingua_scheduler.store.scripts import Script
 
 if TYPE_CHECKING:
@@ -56,13 +59,32 @@ async def enrol(engine: Engine, number: int, slots: int) -> None:
             raise RuntimeError(refused.detail)
 
 
-async def place(engine: Engine) -> tuple[str, Placed]:
+async def place(engine: Engine, wanted: Wanted = Wanted()) -> tuple[str, Placed]:  # noqa: B008 - frozen
     """One job on its node."""
     job_id = new_job_id(CELL)
-    placed = await dispatch(engine, job_id, "session-1", "en", "zh", body=BODY)
-    if isinstance(placed, Refusal):
-        raise RuntimeError(placed.detail)  # noqa: TRY004 - a bench that is refused has measured nothing
+    placed = await dispatch(engine, job_id, "session-1", "en", "zh", body=BODY, wanted=wanted)
+    if not isinstance(placed, Placed):
+        raise RuntimeError(placed)  # noqa: TRY004 - a bench that is refused has measured nothing
     return job_id, placed
+
+
+async def submit(engine: Engine) -> tuple[str, Placed]:
+    """One job on its node, under a request id."""
+    ask = Ask("session-1", "en", "zh", BODY)
+    submitted = await Submitter(engine, CELL).submit(ask, request_id=new_job_id(CELL))
+    if isinstance(submitted, Refusal):
+        raise RuntimeError(submitted)  # noqa: TRY004
+    return submitted.job_id, submitted.placed
+
+
+async def wait(engine: Engine, number: int) -> None:
+    """A node that is full, and so many jobs that wait for it."""
+    await register(engine, CELL, "full", semantic_langs=["fr"], nmt_pairs=[["fr", "de"]], max_concurrent_jobs=1)
+    for n in range(number + 1):
+        limits, wanted = Limits(timeout_ms=86_400_000, ack_ms=86_400_000), Wanted(wait_ms=60_000)
+        found = await dispatch(engine, new_job_id(CELL), "patient", "fr", "de", limits=limits, wanted=wanted)
+        if isinstance(found, Refusal) or isinstance(found, Placed) != (n == 0):
+            raise RuntimeError(found)
 
 
 async def finish(engine: Engine, job_id: str, placed: Placed) -> None:

@@ -12,7 +12,7 @@ from lingua_scheduler.config.settings import ORDER, Settings
 from lingua_scheduler.core.attempt_end import CAUSES
 from lingua_scheduler.core.job_state import ENDS, MOVES, STATES
 from lingua_scheduler.core.refusal import CODES, Breakdown
-from lingua_scheduler.store.keys import CELL_KEYS, REQUEST_KEYS, cell_key, request_tag
+from lingua_scheduler.store.keys import CELL_KEYS, OUTSIDE_KEYS, cell_key, request_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -154,7 +154,7 @@ def keys() -> str:
         REQUESTS_INTRO.format(example=cell_key(prefix, request_tag("anyone", "r1"), "claim")),
         table(
             ("key", "type", "value", "lives"),
-            ((f"`{key.name}`", key.type, key.value, key.life) for key in REQUEST_KEYS),
+            ((f"`{key.name}`", key.type, key.value, key.life) for key in OUTSIDE_KEYS),
         ),
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lingua_scheduler.front.submit import Submitter
+from lingua_scheduler.loops.marker import Marker
 from lingua_scheduler.loops.reaper import Reaper
 from lingua_scheduler.loops.relayer import Relayer
 from lingua_scheduler.store.address import parse_address
@@ -35,7 +36,8 @@ class App:
         self.limits = settings.limits()
         self.engine = engine
         self.embedded = embedded
-        self.submitter = Submitter(engine, self.cell, settings.rules())
+        self.submitter = Submitter(engine, self.cell, settings.rules(), settings.jobs.policy)
+        self.marker = Marker(engine, self.cell, settings.loops.relay_interval_ms)
 
 
 @asynccontextmanager
@@ -64,13 +66,19 @@ async def open_engine(settings: Settings) -> AsyncIterator[tuple[Engine, Embedde
 @asynccontextmanager
 async def run(settings: Settings, hand_over: HandOver) -> AsyncIterator[App]:
     """Engine first, then the loops; the other way round at the end, so that no loop outlives its engine."""
-    cell, interval_ms = settings.cell.name, settings.loops.sweep_interval_ms
-    async with (
-        open_engine(settings) as (engine, embedded),
-        Reaper(engine, cell, interval_ms),
-        Relayer(engine, cell, settings.loops.relay_interval_ms, hand_over),
-    ):
-        yield App(settings, engine, embedded)
+    async with open_engine(settings) as (engine, embedded):
+        app = App(settings, engine, embedded)
+
+        async def hear(event: Event) -> None:
+            app.submitter.hear(event)
+            await hand_over(event)
+
+        async with (
+            Reaper(engine, app.cell, settings.loops.sweep_interval_ms),
+            Relayer(engine, app.cell, settings.loops.relay_interval_ms, hear),
+            app.marker,
+        ):
+            yield app
 
 
 def default_data_dir() -> Path:

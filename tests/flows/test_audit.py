@@ -10,8 +10,19 @@ import msgspec
 import pytest
 
 from lingua_scheduler.core.audit import Violation, audit_cell
-from lingua_scheduler.core.records import FORGET_FROM, JobRecord, NodeRecord, Record
+from lingua_scheduler.core.needs import LACKS
+from lingua_scheduler.core.records import (
+    FORGET_FROM,
+    GroupRecord,
+    JobRecord,
+    NodeRecord,
+    Record,
+    Standing,
+    Ticket,
+    Wishes,
+)
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
@@ -31,16 +42,15 @@ Found = set[tuple[str, str]]
 
 LEASE = f"n1:{A}:1"
 FENCED = f"n1:{C}:1"
-E, F = f"{CELL}.e", f"{CELL}.f"
-#: What F waits for.
-YUE = "yue:en>zh:en"
+E, F, W = f"{CELL}.e", f"{CELL}.f", f"{CELL}.w"
+DEADLINE = T0 + 60_000
 
 
 @pytest.fixture
 async def world(server: Server) -> AsyncIterator[World]:
-    """A, B under way on n1, C in limbo there, D finished on n2, E and F wait, `old` was drained and left.
+    """A, B under way on n1, C in limbo there, D finished on n2, E and F lost their node, `old` was drained and left.
 
-    Nobody checks it at the end.
+    W waits for its first node: the group 5 of `ill` could serve it. Nobody checks it at the end.
     """
     world = World()
     await world.open(server.url)
@@ -55,6 +65,8 @@ async def world(server: Server) -> AsyncIterator[World]:
     await join(world, "old", nmt_pairs=[])
     await drain(world.engine, CELL, "old")
     await leave(world.engine, CELL, "old")
+    await join(world, "ill", semantic_langs=["de"], nmt_pairs=[["de", "en"]], health="degraded")
+    await dispatch(world.engine, W, "s1", "de", "en", seed=1, wanted=Wanted(wait_ms=30_000))
     await world.check()
     yield world
     await world.close()
@@ -108,16 +120,34 @@ async def test_a_healthy_cell_has_no_violations(world: World) -> None:
     assert await audit(world.engine, CELL) == []
 
 
+#: The groups of n1 and n2, of which the first is said to speak.
+SPEAKING = msgspec.msgpack.encode([LACKS, 2 * LACKS])
+
 #: Nothing of it is seen page by page.
 NOT_PAGED: Found = set()
 
 
-def waits_for(need: str) -> list[Deed]:
-    """E waits for something else than it asked for."""
-    return [
-        plant("ZREM", "queue", queued(E, T0 + 60_000, "zh:en")),
-        plant("ZADD", "queue", 0, queued(E, T0 + 60_000, need)),
-    ]
+def at(line: str, job_id: str = W) -> str:
+    """A place in a line."""
+    return f"{line}:{DEADLINE:015}:{job_id}"
+
+
+def waits_for(job_id: str, *lines: str, **asked: Any) -> list[Deed]:
+    """Somebody who waits asked for something else, and stands where one stands for that."""
+
+    async def deed(world: World) -> None:
+        await rewrite(world, "jobs", f"{job_id}:ticket", Ticket, **asked)
+        for member in (await world.cell()).queue:
+            if member.endswith(job_id):
+                await command(world, "ZREM", "queue", member)
+        for line in lines:
+            await command(world, "ZADD", "queue", 0, at(line, job_id))
+
+    return [deed]
+
+
+#: E asks for what n1 and n2 serve, who have room.
+IN_VAIN = waits_for(E, "wen:zh", "g1", "g2", pair="en:zh")
 
 
 #: What is planted, and (invariant, subject) of what must be found: in the whole cell, and page by page.
@@ -128,7 +158,7 @@ PLANTED: list[tuple[str, list[Deed], Found, Found]] = [
     ("a wrong number in limbo", [node("n1", limbo=0)], {("S3", "n1")}, {("S3", "n1")}),
     (
         "a wrong place in the index",
-        [plant("ZADD", "standing", 17, "n1")],
+        [plant("ZADD", "standing", 16 + Standing.full, "n1")],
         {("S3", "n1")},
         {("S3", "n1"), ("S3", "group 1")},
     ),
@@ -171,8 +201,8 @@ PLANTED: list[tuple[str, list[Deed], Found, Found]] = [
         "an attempt on two nodes",
         [
             plant("ZADD", "leases", 0, f"n2:{A}:1"),
-            node("n2", used=1, standing=1),
-            plant("ZADD", "standing", 33, "n2"),
+            node("n2", used=1, standing=Standing.full),
+            plant("ZADD", "standing", 32 + Standing.full, "n2"),
             plant("HDEL", "room", 2),
         ],
         {("S2", f"n2:{A}:1"), ("S2", f"{A}:1")},
@@ -194,8 +224,14 @@ PLANTED: list[tuple[str, list[Deed], Found, Found]] = [
         {("S3", "n1"), ("S3", "group 1")},
     ),
     ("a pair that nobody serves", [plant("HSET", "pairs", "de:fr", b"\x91\x01")], {("S3", "pairs")}, NOT_PAGED),
+    (
+        "a pair whose nodes lack more",
+        [plant("HSET", "pairs", "en:zh", SPEAKING)],
+        {("S3", "pairs")},
+        NOT_PAGED,
+    ),
     ("a pair that was forgotten", [plant("HDEL", "pairs", "en:zh")], {("S3", "pairs")}, NOT_PAGED),
-    ("a source that nobody takes", [plant("HSET", "ends", "de:", 1)], {("S3", "ends")}, NOT_PAGED),
+    ("a source that nobody takes", [plant("HSET", "ends", "fr:", 1)], {("S3", "ends")}, NOT_PAGED),
     ("a target that was miscounted", [plant("HINCRBY", "ends", ":zh", 1)], {("S3", "ends")}, NOT_PAGED),
     ("a target that was forgotten", [plant("HDEL", "ends", ":zh")], {("S3", "ends")}, NOT_PAGED),
     ("a signature that leads nowhere", [plant("HSET", "signatures", "x", 7)], {("S3", "signatures")}, NOT_PAGED),
@@ -206,14 +242,26 @@ PLANTED: list[tuple[str, list[Deed], Found, Found]] = [
         NOT_PAGED,
     ),
     (
+        "a group with a voice that its nodes have not got",
+        [lambda world: rewrite(world, "groups", "1", GroupRecord, tts=["zh"])],
+        {("S3", "group 1")},
+        NOT_PAGED,
+    ),
+    (
+        "a group with labels that its nodes do not carry",
+        [lambda world: rewrite(world, "groups", "1", GroupRecord, labels=[("at", "eu")])],
+        {("S3", "group 1")},
+        NOT_PAGED,
+    ),
+    (
         "a job that waits outside the queue",
-        [plant("ZREM", "queue", queued(E, T0 + 60_000, "zh:en"))],
+        [plant("ZREM", "queue", at("wzh:en", E))],
         {("S3", "queue")},
         NOT_PAGED,
     ),
     (
         "a job in the queue that does not wait",
-        [plant("ZADD", "queue", 0, queued(A, T0 + 60_000, "zh:en"))],
+        [plant("ZADD", "queue", 0, at("wzh:en", A))],
         {("S3", "queue")},
         NOT_PAGED,
     ),
@@ -223,11 +271,85 @@ PLANTED: list[tuple[str, list[Deed], Found, Found]] = [
         {("S3", "queue")},
         NOT_PAGED,
     ),
-    ("a job that waits while a node has room", waits_for("en:zh"), {("L1", "en:zh")}, NOT_PAGED),
+    ("a job missing in the line of a group", [plant("ZREM", "queue", at("g5"))], {("S3", "queue")}, NOT_PAGED),
+    (
+        "a job in the wrong line of its group",
+        [plant("ZREM", "queue", at("g5")), plant("ZADD", "queue", 0, at("x5"))],
+        {("S3", "queue")},
+        NOT_PAGED,
+    ),
+    (
+        "a job in the line of a group that cannot serve it",
+        [plant("ZADD", "queue", 0, at("g1"))],
+        {("S3", "queue")},
+        NOT_PAGED,
+    ),
+    (
+        "a job in the line of a group that is not there",
+        [plant("ZADD", "queue", 0, at("g9"))],
+        {("S3", "queue")},
+        NOT_PAGED,
+    ),
+    (
+        "a job that excludes nodes in the line of those that do not",
+        waits_for(W, "wde:en", "g5", wishes=[Wishes(excluded=["n1"])]),
+        {("S3", "queue")},
+        NOT_PAGED,
+    ),
+    (
+        "a job that insists on a node in the line of its group",
+        waits_for(W, "wde:en", "nill", "g5", wishes=[Wishes(named="ill", strict=1)]),
+        {("S3", "queue")},
+        NOT_PAGED,
+    ),
+    ("a job in the line of a node", [plant("ZADD", "queue", 0, at("nill"))], {("S3", "queue")}, NOT_PAGED),
+    (
+        "a job that names a node outside its line",
+        waits_for(W, "wde:en", "g5", wishes=[Wishes(named="ill")]),
+        {("S3", "queue")},
+        NOT_PAGED,
+    ),
+    (
+        "a job outside the list of its fallback",
+        [plant("ZREM", "queue", at("fzh:en", F))],
+        {("S3", "queue")},
+        NOT_PAGED,
+    ),
+    (
+        "a job in the list of a fallback that it has not",
+        [plant("ZADD", "queue", 0, at("fzh:en", E))],
+        {("S3", "queue")},
+        NOT_PAGED,
+    ),
+    ("a job that waits while a node has room", IN_VAIN, {("L1", E)}, NOT_PAGED),
+    (
+        "a job that waits for its first node while another has room",
+        waits_for(W, "wen:zh", "g1", "g2", pair="en:zh"),
+        {("L1", W)},
+        NOT_PAGED,
+    ),
     (
         "a job that waits while a node for any target has room",
-        [plant_node("n3", nmt_pairs=[["en", "*"]]), *waits_for("en:de")],
-        {("L1", "en:de")},
+        [plant_node("n3", nmt_pairs=[["en", "*"]]), *waits_for(E, "wen:de", "g6", pair="en:de")],
+        {("L1", E)},
+        NOT_PAGED,
+    ),
+    (
+        "a job that waits while a node of its fallback has room and nobody else lives",
+        waits_for(F, "wyue:en", "fen:zh", "x1", "x2", fallback="en:zh"),
+        {("L1", F)},
+        NOT_PAGED,
+    ),
+    (
+        "a job that waits while the node on which it insists has room",
+        waits_for(E, "wen:zh", "nn1", pair="en:zh", wishes=[Wishes(named="n1", strict=1)]),
+        {("L1", E)},
+        NOT_PAGED,
+    ),
+    (
+        "a job that waits while one of two nodes that it does not exclude has room",
+        waits_for(E, "wen:zh", "x1", "x2", pair="en:zh", wishes=[Wishes(excluded=["n1"])]),
+        {("L1", E)},
         NOT_PAGED,
     ),
     ("a job that was not counted", [plant("HINCRBY", "counts", "accepted", -1)], {("S6", "jobs")}, NOT_PAGED),
@@ -247,6 +369,7 @@ PLANTED: list[tuple[str, list[Deed], Found, Found]] = [
         {("S4", E)},
         NOT_PAGED,
     ),
+    ("a job looked at after its wait is over", [plant("ZADD", "due", T0 + 30_001, f"j:{W}")], {("S4", W)}, NOT_PAGED),
     ("a job under way to be forgotten", [plant("ZADD", "due", FORGET_FROM + T0, f"j:{A}")], {("S4", A)}, NOT_PAGED),
     ("an ended job to be settled", [plant("ZADD", "due", T0, f"j:{D}")], {("S4", D)}, NOT_PAGED),
     (
@@ -280,12 +403,6 @@ PLANTED: list[tuple[str, list[Deed], Found, Found]] = [
         {("S4", LEASE), ("S16", f"j:{A}")},
         {("S4", LEASE), ("S16", A)},
     ),
-    (
-        "a need with a fallback that nobody looks at",
-        [plant("ZREM", "due", f"w:{YUE}")],
-        {("S16", f"w:{YUE}")},
-        NOT_PAGED,
-    ),
     ("an intent that nobody looks at", [plant("ZREM", "due", "i:old")], {("S16", "i:old")}, NOT_PAGED),
     (
         "an intent of a node that is there",
@@ -295,14 +412,26 @@ PLANTED: list[tuple[str, list[Deed], Found, Found]] = [
     ),
     ("something due that is not there", [plant("ZADD", "due", T0, "j:c0.x")], {("S16", "j:c0.x")}, NOT_PAGED),
     ("a limbo due that is not there", [plant("ZADD", "due", T0, "l:n1:c0.x:1")], {("S16", "l:n1:c0.x:1")}, NOT_PAGED),
-    ("a need due without a fallback", [plant("ZADD", "due", T0, "w:zh:en")], {("S16", "w:zh:en")}, NOT_PAGED),
+    ("something due of no kind", [plant("ZADD", "due", T0, "w:zh:en")], {("S16", "w:zh:en")}, NOT_PAGED),
+    ("room to give of a node that is not there", [plant("ZADD", "due", T0, "r:n9")], {("S16", "r:n9")}, NOT_PAGED),
     ("an intent due that is not there", [plant("ZADD", "due", FORGET_FROM + T0, "i:n9")], {("S16", "i:n9")}, NOT_PAGED),
     ("a job without its ticket", [plant("HDEL", "jobs", f"{D}:ticket")], {("S16", D)}, NOT_PAGED),
     ("a job under way without its ticket", [plant("HDEL", "jobs", f"{A}:ticket")], {("S16", A)}, NOT_PAGED),
+    (
+        "a job that waits without its ticket",
+        [plant("HDEL", "jobs", f"{W}:ticket")],
+        {("S16", W), ("S3", "queue")},
+        NOT_PAGED,
+    ),
     ("a ticket without its job", [copy("jobs", f"{A}:ticket", "c0.x:ticket")], {("S16", "c0.x")}, NOT_PAGED),
     ("text of a job that is gone", [plant("HSET", "jobs", "c0.x:result", "")], {("S16", "c0.x:result")}, NOT_PAGED),
     ("a profile without its node", [copy("profiles", "n1", "n9")], {("S16", "n9")}, NOT_PAGED),
-    ("a node without its profile", [plant("HDEL", "profiles", "n1")], {("S16", "n1")}, NOT_PAGED),
+    (
+        "a node without its profile",
+        [plant_node("n3"), plant("HDEL", "profiles", "n3")],
+        {("S16", "n3")},
+        NOT_PAGED,
+    ),
 ]
 
 
@@ -314,6 +443,11 @@ async def test_exactly_the_planted_violation_is_found(
         await deed(world)
     assert named(await audit_whole(world.engine, CELL)) == whole
     assert named(await audit(world.engine, CELL)) == paged
+
+
+async def test_the_only_node_of_a_group_without_its_profile_is_found(world: World) -> None:
+    await command(world, "HDEL", "profiles", "n1")
+    assert ("S16", "n1") in named(await audit_whole(world.engine, CELL))
 
 
 async def test_a_stray_is_described_in_the_same_words_page_by_page_and_in_the_whole(world: World) -> None:
@@ -337,17 +471,36 @@ async def test_a_stray_is_described_in_the_same_words_page_by_page_and_in_the_wh
 
 async def test_a_node_with_room_that_somebody_is_about_to_look_at_lets_nobody_wait_in_vain(world: World) -> None:
     """A run gives away so many slots and no more; the due-list comes back for the rest."""
-    for deed in waits_for("en:zh"):
+    for deed in IN_VAIN:
         await deed(world)
-    assert named(await audit_whole(world.engine, CELL)) == {("L1", "en:zh")}
     await command(world, "ZADD", "due", T0, "r:n1")
+    assert await audit_whole(world.engine, CELL) == [Violation("L1", E, "it waits while ['n2'] have room")]
+    await command(world, "ZADD", "due", T0, "r:n2")
+    assert await audit_whole(world.engine, CELL) == []
+
+
+async def test_who_is_about_to_go_to_the_fallback_does_not_wait_in_vain(world: World) -> None:
+    for deed in waits_for(F, "wyue:en", "fen:zh", "x1", "x2", fallback="en:zh"):
+        await deed(world)
+    await command(world, "ZADD", "due", T0, "f:")
+    assert await audit_whole(world.engine, CELL) == []
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [Wishes(excluded=["n1", "n2"]), Wishes(labels=[("region", "eu")]), Wishes(back="zh:en")],
+)
+async def test_who_may_go_to_none_of_those_with_room_does_not_wait_in_vain(world: World, wishes: Wishes) -> None:
+    lines = ["x1", "x2"] if wishes.excluded else []
+    for deed in waits_for(E, "wen:zh", *lines, pair="en:zh", wishes=[wishes]):
+        await deed(world)
     assert await audit_whole(world.engine, CELL) == []
 
 
 async def test_a_node_with_room_that_nobody_looks_at_is_found_beside_who_waits_for_it(world: World) -> None:
-    for deed in [*waits_for("en:zh"), plant("ZREM", "due", "n:n1")]:
+    for deed in [*IN_VAIN, plant("ZREM", "due", "n:n1")]:
         await deed(world)
-    assert named(await audit_whole(world.engine, CELL)) == {("L1", "en:zh"), ("S16", "n:n1")}
+    assert named(await audit_whole(world.engine, CELL)) == {("L1", E), ("S16", "n:n1")}
 
 
 async def test_nothing_is_counted_down_without_a_successful_removal(world: World) -> None:
@@ -359,7 +512,6 @@ async def test_nothing_is_counted_down_without_a_successful_removal(world: World
 
 
 async def test_what_is_due_for_longer_than_a_sweep_may_take_is_found(world: World) -> None:
-    await command(world, "ZADD", "due", T0 + 60_000, f"w:{YUE}")
     world.now_ms = T0 + 5_000 + OVERDUE_MS
     assert await audit_whole(world.engine, CELL) == []
     assert await audit(world.engine, CELL) == []

@@ -28,8 +28,8 @@ async def test_a_closed_socket_begins_a_grace_in_which_the_node_is_not_chosen(
     until = T0 + 7 + grace_ms
     assert answer == Away(until)
     assert changes == {
-        "nodes": {"n1": {"standing": 4, "away_until_ms": until}},
-        "standing": {"n1": 20},
+        "nodes": {"n1": {"standing": 5, "away_until_ms": until}},
+        "standing": {"n1": 21},
         "room": {1: 0},
         "due": {"n:n1": until},
     }
@@ -66,7 +66,8 @@ async def test_the_close_of_a_connection_that_was_replaced_changes_nothing(world
 async def test_the_close_of_a_lost_node_s_connection_changes_nothing(world: World) -> None:
     await join(world, connection="x")
     world.now_ms += 45_000
-    await sweep(world)
+    for _ in range(2):
+        await sweep(world)
     assert (await world.cell()).nodes["n1"].lost_at_ms == T0 + 45_000
     assert await watch(world, disconnect(world.engine, CELL, "n1", "x")) == (Away(0), {})
 

@@ -3,11 +3,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import Event, JobRecord, Past, Ticket
+from lingua_scheduler.core.needs import USUAL, needs_of
+from lingua_scheduler.core.records import Choice, Event, JobRecord, Past, Ticket
 from lingua_scheduler.core.refusal import Breakdown, Refusal
 from lingua_scheduler.flows import dispatch as dispatch_module
 from lingua_scheduler.flows.ack import ack
@@ -46,7 +48,7 @@ async def test_a_job_takes_a_slot_and_is_written_down_in_full(world: World) -> N
             seed=1,
         ),
     )
-    assert answer == Placed("RESERVED", "n1", "1-n1", 1, 1)
+    assert answer == Placed("RESERVED", "n1", "1-n1", 1, 1, is_new=True)
     job = JobRecord(
         state="RESERVED",
         attempt=1,
@@ -63,16 +65,18 @@ async def test_a_job_takes_a_slot_and_is_written_down_in_full(world: World) -> N
         started_at_ms=0,
         ended_at_ms=0,
         past=Past(),
+        chosen=0,
     )
     assert changes == {
         "nodes": {"n1": {"used": 1}},
         "jobs": {A: job},
-        "tickets": {A: Ticket(A, "s1", 7, "en:zh", "", 100, 200, 300, 1, 1, "t")},
+        "tickets": {A: Ticket(A, "s1", 7, "en:zh", "", 100, 200, 300, 1, 1, "t", needs_of(USUAL), 0, 0, [])},
         "bodies": {f"{A}:payload": "hello"},
         "leases": {f"n1:{A}:1": HELD},
         "due": {f"j:{A}": T0 + 100},
         "counts": {"accepted": 1},
     }
+    assert (await world.cell()).jobs[A].choice == Choice(group=1, candidates=1)
 
 
 async def test_a_job_without_a_body_keeps_none(world: World) -> None:
@@ -99,8 +103,8 @@ async def test_the_last_slot_makes_the_node_full(world: World) -> None:
     answer, changes = await watch(world, place(world, B))
     assert answer.node_id == "n1"
     assert changes.keys() == {"nodes", "standing", "room", "jobs", "tickets", "leases", "due", "counts"}
-    assert changes["nodes"] == {"n1": {"used": 2, "standing": 1}}
-    assert changes["standing"] == {"n1": 17}
+    assert changes["nodes"] == {"n1": {"used": 2, "standing": 2}}
+    assert changes["standing"] == {"n1": 18}
     assert changes["room"] == {1: 0}
     assert changes["counts"] == {"accepted": 2}
 
@@ -200,8 +204,8 @@ async def test_stale_nodes_are_found_out_before_choosing(world: World) -> None:
     assert isinstance(answer, Refusal)
     assert answer.breakdown == Breakdown(pool=1, stale=1)
     assert changes == {
-        "nodes": {"n1": {"standing": 3}},
-        "standing": {"n1": 19},
+        "nodes": {"n1": {"standing": 7}},
+        "standing": {"n1": 23},
         "room": {1: 0},
         "due": {"n:n1": T0 + 45_000},
     }
@@ -217,7 +221,7 @@ async def test_a_slot_that_falls_due_at_this_very_moment_is_settled_first(world:
     assert code_of(await dispatch(world.engine, B, "s1", "en", "zh")) == "ALL_CANDIDATES_FULL_OR_FAILED"
     world.now_ms += 1
     answer, changes = await watch(world, place(world, B))
-    assert answer == Placed("RESERVED", "n1", "1-n1", 1, 1)
+    assert answer == Placed("RESERVED", "n1", "1-n1", 1, 1, is_new=True)
     assert changes["due"] == {"n:n1": T0 + 35_000, f"j:{B}": T0 + 5_020}
 
 
@@ -247,7 +251,7 @@ async def test_the_same_job_id_answers_where_that_job_is_and_creates_nothing(wor
 async def test_the_same_job_twice_in_one_tick_is_one_job(world: World) -> None:
     await join(world)
     (one, two), changes = await watch(world, asyncio.gather(place(world), place(world)))
-    assert one == two
+    assert two == msgspec.structs.replace(one, is_new=False)
     assert changes["counts"] == {"accepted": 1}
     assert changes["leases"] == {f"n1:{A}:1": HELD}
 
@@ -260,7 +264,7 @@ async def test_jobs_of_one_tick_see_each_other(world: World) -> None:
         world, asyncio.gather(*(dispatch(world.engine, f"{CELL}.{i}", "s1", "en", "zh", seed=i) for i in range(4)))
     )
     assert [code_of(answer) for answer in answers] == ["", "", "", "ALL_CANDIDATES_FULL_OR_FAILED"]
-    assert changes["nodes"] == {"n1": {"used": 2, "standing": 1}, "n2": {"used": 1, "standing": 1}}
+    assert changes["nodes"] == {"n1": {"used": 2, "standing": 2}, "n2": {"used": 1, "standing": 2}}
     assert changes["room"] == {1: 0}
     assert changes["counts"] == {"accepted": 3}
 

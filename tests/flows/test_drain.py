@@ -15,7 +15,7 @@ from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.evict import evict
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat
-from lingua_scheduler.flows.intents import Marked
+from lingua_scheduler.flows.intents import Intended
 from lingua_scheduler.flows.resume import resume
 from tests.support.cells import watch
 from tests.support.stage import A, B, code_of, join, place
@@ -31,10 +31,10 @@ async def test_a_draining_node_gets_no_new_work_and_keeps_what_it_has(world: Wor
     await join(world)
     await place(world)
     answer, changes = await watch(world, drain(world.engine, CELL, "n1"))
-    assert answer == Marked("draining", Standing.draining, 1)
+    assert answer == Intended("draining", Standing.draining, 1)
     assert changes == {
-        "nodes": {"n1": {"intent": "draining", "standing": 5}},
-        "standing": {"n1": 21},
+        "nodes": {"n1": {"intent": "draining", "standing": 6}},
+        "standing": {"n1": 22},
         "room": {1: 0},
     }
 
@@ -42,7 +42,7 @@ async def test_a_draining_node_gets_no_new_work_and_keeps_what_it_has(world: Wor
 async def test_a_repeated_drain_changes_nothing(world: World) -> None:
     await join(world)
     await drain(world.engine, CELL, "n1")
-    assert await watch(world, drain(world.engine, CELL, "n1")) == (Marked("draining", Standing.draining, 0), {})
+    assert await watch(world, drain(world.engine, CELL, "n1")) == (Intended("draining", Standing.draining, 0), {})
 
 
 @pytest.mark.parametrize("name", ["drain", "evict"])
@@ -52,9 +52,9 @@ async def test_only_resume_undoes_the_operator_s_word(world: World, name: str) -
     await heartbeat(world.engine, CELL, "n1", health="ready")
     await join(world, epoch=registered.epoch)
     await join(world, process_id="another")
-    assert (await world.cell()).nodes["n1"].standing == 5
+    assert (await world.cell()).nodes["n1"].standing == 6
     answer, changes = await watch(world, resume(world.engine, CELL, "n1"))
-    assert answer == Marked("active", Standing.available, 0)
+    assert answer == Intended("active", Standing.available, 0)
     assert changes == {
         "nodes": {"n1": {"intent": "active", "standing": 0}},
         "standing": {"n1": 16},
@@ -75,16 +75,16 @@ async def test_resume_lets_a_node_be_chosen_only_as_far_as_it_can_be(world: Worl
     await disconnect(world.engine, CELL, "away", "x")
     answers = [await resume(world.engine, CELL, node_id) for node_id in ("full", "resting", "ill", "away")]
     stand = (Standing.full, Standing.resting, Standing.not_ready, Standing.not_ready)
-    assert answers == [Marked("active", standing, int(standing == Standing.full)) for standing in stand]
+    assert answers == [Intended("active", standing, int(standing == Standing.full)) for standing in stand]
     world.now_ms += 34_999
-    assert await resume(world.engine, CELL, "stale") == Marked("active", Standing.available, 0)
+    assert await resume(world.engine, CELL, "stale") == Intended("active", Standing.available, 0)
     world.now_ms += 1
-    assert await resume(world.engine, CELL, "stale") == Marked("active", Standing.stale, 0)
+    assert await resume(world.engine, CELL, "stale") == Intended("active", Standing.stale, 0)
 
 
 async def test_resume_of_an_active_node_changes_nothing(world: World) -> None:
     await join(world)
-    assert await watch(world, resume(world.engine, CELL, "n1")) == (Marked("active", Standing.available, 0), {})
+    assert await watch(world, resume(world.engine, CELL, "n1")) == (Intended("active", Standing.available, 0), {})
 
 
 @pytest.mark.parametrize("name", ["drain", "evict", "resume"])

@@ -7,7 +7,7 @@ from lingua_scheduler.core.records import Event, Standing
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.evict import evict
-from lingua_scheduler.flows.intents import Marked
+from lingua_scheduler.flows.intents import Intended
 from lingua_scheduler.flows.resume import resume
 from tests.support.cells import HELD, watch
 from tests.support.stage import ONE_TRY, T0, A, B, C, bring, code_of, join, past, place, queued
@@ -27,13 +27,13 @@ async def test_an_evicted_node_s_work_goes_to_others_at_once_and_at_no_cost(worl
     world.now_ms += 7
     now = T0 + 7
     answer, changes = await watch(world, evict(world.engine, CELL, "n1"))
-    assert answer == Marked("evicted", Standing.draining, 3)
+    assert answer == Intended("evicted", Standing.draining, 3)
     leases = [f"n1:{A}:1", f"n1:{B}:1"]
     assert changes["nodes"] == {
-        "n1": {"intent": "evicted", "standing": 5, "limbo": 3},
-        "n2": {"used": 2, "standing": 1},
+        "n1": {"intent": "evicted", "standing": 6, "limbo": 3},
+        "n2": {"used": 2, "standing": 2},
     }
-    assert changes["standing"] == {"n1": 21, "n2": 17}
+    assert changes["standing"] == {"n1": 16 + Standing.draining, "n2": 16 + Standing.full}
     assert changes["room"] == {1: 0}
     assert {job_id: job["past"] for job_id, job in changes["jobs"].items()} == dict.fromkeys(
         (A, B), past((1, "n1", "evicted", now, "RETRYING"))
@@ -58,11 +58,11 @@ async def test_an_evicted_node_s_work_waits_when_nobody_else_is_there(world: Wor
     await join(world)
     await bring(world, "ACCEPTED")
     answer, changes = await watch(world, evict(world.engine, CELL, "n1"))
-    assert answer == Marked("evicted", Standing.draining, 1)
+    assert answer == Intended("evicted", Standing.draining, 1)
     lease = f"n1:{A}:1"
     assert changes == {
-        "nodes": {"n1": {"intent": "evicted", "standing": 5, "limbo": 1}},
-        "standing": {"n1": 21},
+        "nodes": {"n1": {"intent": "evicted", "standing": 6, "limbo": 1}},
+        "standing": {"n1": 22},
         "room": {1: 0},
         "jobs": {A: {"state": "RETRYING", "past": past((1, "n1", "evicted", T0, "RETRYING"))}},
         "limbo": {lease: T0},
@@ -76,7 +76,7 @@ async def test_a_repeated_eviction_changes_nothing(world: World) -> None:
     await join(world)
     await bring(world, "ACCEPTED")
     await evict(world.engine, CELL, "n1")
-    assert await watch(world, evict(world.engine, CELL, "n1")) == (Marked("evicted", Standing.draining, 1), {})
+    assert await watch(world, evict(world.engine, CELL, "n1")) == (Intended("evicted", Standing.draining, 1), {})
 
 
 async def test_an_evicted_node_that_is_resumed_still_owes_its_slots(world: World) -> None:
@@ -84,10 +84,10 @@ async def test_an_evicted_node_that_is_resumed_still_owes_its_slots(world: World
     await bring(world, "ACCEPTED")
     await evict(world.engine, CELL, "n1")
     await cancel(world.engine, A)
-    assert await resume(world.engine, CELL, "n1") == Marked("active", Standing.available, 1)
+    assert await resume(world.engine, CELL, "n1") == Intended("active", Standing.available, 1)
     await place(world, B)
     assert code_of(await ack(world.engine, B, 1, "n1")) == ""
-    assert (await world.cell()).nodes["n1"].standing == 1
+    assert (await world.cell()).nodes["n1"].standing == 2
 
 
 async def test_an_eviction_at_the_deadline_ends_the_job_and_counts_it(world: World) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import FORGET_FROM, Event
+from lingua_scheduler.core.records import FORGET_FROM, SUSPECTS, Event, Standing
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import Failed, fail
@@ -84,10 +84,12 @@ async def test_three_tries_and_no_more(world: World) -> None:
         reason="three",
     )
     assert changes == {
-        "nodes": {"n1": {"used": 0}},
+        "nodes": {"n1": {"used": 0, "standing": Standing.suspect, "probe_at_ms": T0 + 5_007}},
+        "standing": {"n1": 16 + Standing.suspect},
+        "room": {1: SUSPECTS},
         "jobs": {A: {"state": "FAILED", "ended_at_ms": T0 + 7, "past": attempts}},
         "leases": {f"n1:{A}:3": GONE},
-        "due": {f"j:{A}": FORGET_FROM + T0 + 120_007},
+        "due": {f"j:{A}": FORGET_FROM + T0 + 120_007, "n:n1": T0 + 5_007},
         "outbox": {Event("ended", A, 3, "n1", "1-n1", "three", T0 + 7): T0 + 7},
         "counts": {"FAILED": 1},
     }
@@ -115,8 +117,8 @@ async def test_an_overloaded_node_rests_without_blame(world: World) -> None:
     )
     assert answer == Failed("RETRYING", 2, False)
     assert changes == {
-        "nodes": {"n1": {"used": 0, "standing": 2, "rest_until_ms": T0 + 307}},
-        "standing": {"n1": 18},
+        "nodes": {"n1": {"used": 0, "standing": 4, "rest_until_ms": T0 + 307}},
+        "standing": {"n1": 20},
         "room": {1: 0},
         "jobs": {A: {"state": "RETRYING", "past": past((1, "n1", "overloaded", T0 + 7, "RETRYING"), overloaded=1)}},
         "leases": {f"n1:{A}:1": GONE},
@@ -156,7 +158,7 @@ async def test_a_node_that_rested_serves_again_at_that_very_moment(world: World)
     await fail(world.engine, A, 1, "n1", reason="", overloaded=True, retry_after_ms=300)
     world.now_ms += 299
     await sweep(world)
-    assert (await world.cell()).nodes["n1"].standing == 2
+    assert (await world.cell()).nodes["n1"].standing == 4
     world.now_ms += 1
     await sweep(world)
     cell = await world.cell()
@@ -208,11 +210,10 @@ async def test_a_repeated_failure_hears_the_number_that_its_next_attempt_really_
     await join(world, "n1")
     await place(world)
     await join(world, "n2", max_concurrent_jobs=4, running=[(A, 2), (A, 3)])
-    first = await fail(world.engine, A, 1, "n1", reason="broken", overloaded=overloaded)
+    first, changes = await watch(world, fail(world.engine, A, 1, "n1", reason="broken", overloaded=overloaded))
     assert first == Failed("RETRYING", 4, True, "n2", "2-n2", 1)
-    cell = await world.cell()
-    assert cell.jobs[A].past.attempts == past((1, "n1", cause, T0, "RETRYING", 4)).attempts
-    assert cell.leases == [f"n2:{A}:2", f"n2:{A}:3", f"n2:{A}:4"]
+    assert changes["jobs"][A]["past"].attempts == past((1, "n1", cause, T0, "RETRYING", 4)).attempts
+    assert (await world.cell()).leases == [f"n2:{A}:2", f"n2:{A}:3", f"n2:{A}:4"]
     again = fail(world.engine, A, 1, "n1", reason="broken", overloaded=overloaded)
     assert await watch(world, again) == (Failed("RETRYING", 4, False), {})
 
@@ -287,7 +288,7 @@ async def test_failures_of_one_tick_see_each_other(world: World) -> None:
     assert answers[0] == Failed("RETRYING", 2, True, "n2", "2-n2", 1)
     assert code_of(answers[1]) == "UNKNOWN_JOB"
     assert answers[2] == Failed("RETRYING", 2, True, "n1", "1-n1", 1)
-    assert changes["nodes"] == {"n1": {"used": 1, "standing": 0}, "n2": {"used": 1, "standing": 1}}
+    assert changes["nodes"] == {"n1": {"used": 1, "standing": 0}, "n2": {"used": 1, "standing": 2}}
 
 
 async def test_the_last_failures_of_one_tick_are_all_counted(world: World) -> None:
@@ -313,4 +314,4 @@ async def test_a_failure_on_a_node_that_is_not_ready_any_more_leaves_it_so(world
     await place(world)
     await heartbeat(world.engine, CELL, "n1", health="degraded")
     await fail(world.engine, A, 1, "n1", reason="", overloaded=True)
-    assert (await world.cell()).nodes["n1"].standing == 4
+    assert (await world.cell()).nodes["n1"].standing == 5

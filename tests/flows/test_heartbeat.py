@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.capability import CROWDED
+from lingua_scheduler.core.needs import LACKS
 from lingua_scheduler.core.records import GroupRecord, Rules, Standing
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.cancel import cancel
@@ -17,7 +18,7 @@ from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.stopped import stopped
 from lingua_scheduler.flows.undeliver import undeliver
 from tests.support.cells import GONE, HELD, watch
-from tests.support.stage import T0, A, B, C, bring, code_of, join, place, sweep
+from tests.support.stage import T0, A, B, C, bring, code_of, join, mute, place, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ async def test_only_a_ready_node_is_chosen(world: World, health: str) -> None:
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", health=health))
     assert answer == Beaten("1-n1", Standing.not_ready, [])
     assert changes == {
-        "nodes": {"n1": {"reported": health, "standing": 4}},
-        "standing": {"n1": 20},
+        "nodes": {"n1": {"reported": health, "standing": 5}},
+        "standing": {"n1": 21},
         "room": {1: 0},
     }
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", health="ready"))
@@ -79,7 +80,7 @@ async def test_the_slots_of_a_node_can_be_raised_and_lowered(world: World) -> No
     }
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", max_concurrent_jobs=1))
     assert answer == Beaten("1-n1", Standing.full, [])
-    assert changes["nodes"] == {"n1": {"max": 1, "ceiling": 2, "standing": 1}}
+    assert changes["nodes"] == {"n1": {"max": 1, "ceiling": 2, "standing": 2}}
 
 
 async def test_a_node_s_load_is_kept_for_show(world: World) -> None:
@@ -101,9 +102,9 @@ async def test_a_capability_that_comes_with_a_beat_moves_the_node_to_its_group(w
         "profiles": {"n1": {"tts": ["zh"]}},
         "standing": {"n1": 32},
         "room": {1: GONE, 2: 1},
-        "groups": {1: GONE, 2: GroupRecord(new, ["en:zh"])},
+        "groups": {1: GONE, 2: GroupRecord(new, ["zh"], [], ["en:zh"])},
         "signatures": {old: GONE, new: 2},
-        "pairs": {"en:zh": [2]},
+        "pairs": {"en:zh": [2 * LACKS]},
         "counts": {"group": 2},
     }
     assert len(update) == 40
@@ -159,7 +160,7 @@ async def test_a_node_can_lose_all_its_pools_and_get_them_back(world: World) -> 
     assert "counts" not in changes
     _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", nmt_pairs=[["en", "zh"]]))
     assert changes["nodes"] == {"n1": {"group": 2}}
-    assert changes["pairs"] == {"en:zh": [2]}
+    assert changes["pairs"] == {"en:zh": mute(2)}
 
 
 async def test_one_kind_of_node_more_than_the_cell_may_have_serves_nothing_and_is_told(make_world: MakeWorld) -> None:
@@ -172,11 +173,11 @@ async def test_one_kind_of_node_more_than_the_cell_may_have_serves_nothing_and_i
     late: dict[str, Any] = {"tts_langs": ["en"], "health": "degraded", "max_concurrent_jobs": 9}
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n2", **late))
     assert answer == Beaten("3-n2", Standing.not_ready, [], [CROWDED])
-    seen = {"seen_at_ms": T0 + 1, "group": 0, "standing": 4, "reported": "degraded", "max": 9, "ceiling": 9}
+    seen = {"seen_at_ms": T0 + 1, "group": 0, "standing": 5, "reported": "degraded", "max": 9, "ceiling": 9}
     assert changes == {
         "nodes": {"n2": seen},
         "profiles": {"n2": {"tts": ["en"]}},
-        "standing": {"n2": 4},
+        "standing": {"n2": 5},
         "room": {1: 1},
         "due": {"n:n2": T0 + 35_001},
     }
@@ -410,11 +411,12 @@ async def test_a_lost_node_serves_again_once_it_has_confirmed_everything(world: 
     await join(world, "n2")
     world.now_ms += 45_000
     await heartbeat(world.engine, CELL, "n2")
-    await sweep(world)
+    for _ in range(2):
+        await sweep(world)
     assert (await world.cell()).nodes["n1"].lost_at_ms == T0 + 45_000
     world.now_ms += 1_999
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=[]))
-    assert answer == Beaten("1-n1", Standing.stale, [])
+    assert answer == Beaten("1-n1", Standing.lost, [])
     assert changes == {"nodes": {"n1": {"seen_at_ms": T0 + 46_999}}}
     world.now_ms += 1
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", running=[]))
@@ -428,7 +430,8 @@ async def test_a_lost_node_serves_again_once_it_has_confirmed_everything(world: 
 async def test_a_lost_node_that_held_nothing_serves_again_with_its_next_beat(world: World) -> None:
     await join(world)
     world.now_ms += 45_000
-    await sweep(world)
+    for _ in range(2):
+        await sweep(world)
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1"))
     assert answer == Beaten("1-n1", Standing.available, [])
     assert changes["nodes"] == {"n1": {"standing": 0, "lost_at_ms": 0, "seen_at_ms": T0 + 45_000}}
@@ -464,7 +467,7 @@ async def test_beats_of_one_tick_each_get_their_own_answer(world: World) -> None
     )
     assert [code_of(answer) for answer in answers] == ["", "UNKNOWN_NODE", "", "STALE_ATTEMPT", ""]
     assert changes["nodes"] == {
-        "n1": {"reported": "degraded", "standing": 4, "seen_at_ms": T0 + 5},
+        "n1": {"reported": "degraded", "standing": 5, "seen_at_ms": T0 + 5},
         "n2": {"group": 2, "max": 7, "ceiling": 7, "seen_at_ms": T0 + 5},
     }
 

@@ -12,7 +12,7 @@ from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.evict import evict
-from lingua_scheduler.flows.intents import Marked
+from lingua_scheduler.flows.intents import Intended
 from lingua_scheduler.flows.leave import Left, leave
 from lingua_scheduler.flows.reap import Settled, reap
 from lingua_scheduler.flows.register import register
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.flows.conftest import MakeWorld
     from tests.support.world import World
 
-    Mark = Callable[..., Awaitable[Marked | Refusal]]
+    Mark = Callable[..., Awaitable[Intended | Refusal]]
 
 WEEK_MS = 604_800_000
 INTENTS = {"draining": drain, "evicted": evict}
@@ -99,19 +99,19 @@ async def test_a_node_that_comes_back_is_still_out(world: World, intent: str) ->
     await gone(world, intent)
     world.now_ms += 7
     answer, changes = await watch(world, join(world, "n1"))
-    assert (answer.how, answer.standing) == ("NEW", 5)
+    assert (answer.how, answer.standing) == ("NEW", Standing.draining)
     record = changes.pop("nodes")["n1"]
-    assert (record.intent, record.standing, record.group, record.used) == (intent, 5, 1, 0)
+    assert (record.intent, record.standing, record.group, record.used) == (intent, Standing.draining, 1, 0)
     assert changes.pop("profiles").keys() == {"n1"}
     assert changes == {
-        "standing": {"n1": 21},
+        "standing": {"n1": 22},
         "intents": {"n1": GONE},
         "due": {"i:n1": GONE, "n:n1": T0 + 7 + 35_000},
         "counts": {"epoch": 3},
     }
     await keep_alive(world, "n1")
-    assert (await world.cell()).nodes["n1"].standing == 5
-    assert await resume(world.engine, CELL, "n1") == Marked("active", Standing.available, 0)
+    assert (await world.cell()).nodes["n1"].standing == 6
+    assert await resume(world.engine, CELL, "n1") == Intended("active", Standing.available, 0)
 
 
 async def test_a_node_that_is_refused_leaves_the_word_where_it_is(make_world: MakeWorld) -> None:
@@ -143,7 +143,7 @@ async def test_a_node_that_is_gone_can_be_resumed(world: World, intent: str) -> 
     await gone(world, intent)
     world.now_ms += 7
     answer, changes = await watch(world, resume(world.engine, CELL, "n1"))
-    assert answer == Marked("active", Standing.stale, 0)
+    assert answer == Intended("active", Standing.lost, 0)
     assert changes == {"intents": {"n1": GONE}, "due": {"i:n1": GONE}}
     assert code_of(await resume(world.engine, CELL, "n1")) == "UNKNOWN_NODE"
     assert (await join(world)).standing == 0
@@ -158,7 +158,7 @@ async def test_a_node_that_is_gone_can_be_drained_or_evicted_all_the_same(
     await gone(world, before)
     world.now_ms += 7
     answer, changes = await watch(world, INTENTS[after](world.engine, CELL, "n1"))
-    assert answer == Marked(after, Standing.stale, 0)
+    assert answer == Intended(after, Standing.lost, 0)
     assert changes == {"due": {"i:n1": forgotten(T0 + 7)}} | ({} if after == before else {"intents": {"n1": after}})
 
 
@@ -202,7 +202,7 @@ async def test_a_dispatch_leaves_it_to_the_reapers_to_forget_them(world: World) 
 @pytest.mark.parametrize("said", [{"credential": "other"}, {"process_id": "new"}, {"running": [(A, 1)]}])
 async def test_whoever_comes_under_that_name_is_out(world: World, said: dict[str, Any]) -> None:
     await gone(world)
-    assert (await join(world, **said)).standing == 5
+    assert (await join(world, **said)).standing == 6
 
 
 async def test_an_evicted_node_with_work_leaves_and_comes_back_without_it(world: World) -> None:
@@ -214,7 +214,7 @@ async def test_an_evicted_node_with_work_leaves_and_comes_back_without_it(world:
     assert (cell.leases, cell.limbo, cell.intents) == ([], {}, {"n1": "evicted"})
     await join(world)
     cell = await world.cell()
-    assert (cell.jobs[A].state, cell.nodes["n1"].standing, cell.nodes["n1"].used) == ("RETRYING", 5, 0)
+    assert (cell.jobs[A].state, cell.nodes["n1"].standing, cell.nodes["n1"].used) == ("RETRYING", Standing.draining, 0)
     await resume(world.engine, CELL, "n1")
     assert (await world.cell()).jobs[A].state == "RESERVED"
 

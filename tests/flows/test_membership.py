@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lingua_scheduler.core.records import GroupRecord
+from lingua_scheduler.core.needs import LACKS
+from lingua_scheduler.core.records import GroupRecord, Standing
 from lingua_scheduler.core.refusal import Breakdown, Refusal
 from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.drain import drain
@@ -14,7 +15,7 @@ from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.register import register
 from tests.support.cells import GONE, watch
-from tests.support.stage import LANGUAGES, A, B, join, signature, sweep
+from tests.support.stage import LANGUAGES, A, B, code_of, join, mute, signature, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ async def test_a_node_that_says_null_is_a_node_that_says_nothing(world: World) -
 async def takes(world: World, src: str, tgt: str, job_id: str = A) -> str:
     """The node that takes a job of this pair, or why none does."""
     answer = await dispatch(world.engine, job_id, "s1", src, tgt, seed=1)
-    return answer.node_id if isinstance(answer, Placed) else answer.code
+    return answer.node_id if isinstance(answer, Placed) else code_of(answer)
 
 
 @pytest.mark.parametrize(("src", "tgt"), [("en", "zh"), ("en-GB", "zh-Hant-TW"), ("EN", "cmn"), ("en", "zh_HK")])
@@ -122,8 +123,10 @@ async def test_health_and_load_do_not_move_a_node_out_of_its_pool(world: World) 
     await drain(world.engine, CELL, "n1")
     await heartbeat(world.engine, CELL, "n1", health="offline")
     world.now_ms += 45_000
-    await sweep(world)
-    assert (await world.cell()).pairs == {"en:zh": [1]}
+    for _ in range(2):
+        await sweep(world)
+    assert (await world.cell()).nodes["n1"].standing == Standing.lost
+    assert (await world.cell()).pairs == {"en:zh": mute(1)}
     assert await takes(world, "en", "zh") == "ALL_CANDIDATES_FULL_OR_FAILED"
 
 
@@ -202,15 +205,16 @@ async def test_a_node_of_64_languages_is_in_4096_pools_and_out_of_all_of_them_wh
     everything = {"semantic_langs": LANGUAGES, "nmt_pairs": None, "tts_langs": LANGUAGES}
     pairs = sorted(f"{src}:{tgt}" for src in LANGUAGES for tgt in LANGUAGES)
     ends = {end for language in LANGUAGES for end in (f"{language}:", f":{language}")}
+    spoken = sorted(LANGUAGES)
     answer, changes = await watch(world, join(world, "n1", **everything))
     assert answer.pairs == pairs
-    assert changes["pairs"] == {pair: [1] for pair in pairs}
+    assert changes["pairs"] == {pair: [LACKS] for pair in pairs}
     assert changes["ends"] == dict.fromkeys(ends, 1)
-    assert changes["groups"] == {1: GroupRecord(signature(pairs, sorted(LANGUAGES)), pairs)}
+    assert changes["groups"] == {1: GroupRecord(signature(pairs, spoken), spoken, [], pairs)}
     _, changes = await watch(world, join(world, "n2", **everything))
     assert not changes.keys() & {"pairs", "ends", "groups", "signatures"}
     _, changes = await watch(world, join(world, "n3"))
-    assert changes["pairs"] == {"en:zh": [2]}
+    assert changes["pairs"] == {"en:zh": mute(2)}
     assert changes["ends"] == {"en:": 2, ":zh": 1}
     await leave(world.engine, CELL, "n1")
     _, changes = await watch(world, leave(world.engine, CELL, "n2"))
@@ -218,7 +222,7 @@ async def test_a_node_of_64_languages_is_in_4096_pools_and_out_of_all_of_them_wh
     assert changes["ends"] == dict.fromkeys(ends, GONE) | {"en:": 1}
     assert changes["groups"] == {1: GONE}
     cell = await world.cell()
-    assert (cell.pairs, cell.ends) == ({"en:zh": [2]}, {"en:": 1, ":zh": 1})
+    assert (cell.pairs, cell.ends) == ({"en:zh": mute(2)}, {"en:": 1, ":zh": 1})
 
 
 async def test_a_node_of_half_the_languages_leaves_those_of_all_alone(world: World) -> None:
@@ -226,7 +230,7 @@ async def test_a_node_of_half_the_languages_leaves_those_of_all_alone(world: Wor
     await join(world, "n1", semantic_langs=half, nmt_pairs=None)
     await join(world, "n2", semantic_langs=LANGUAGES, nmt_pairs=None)
     _, changes = await watch(world, leave(world.engine, CELL, "n1"))
-    assert changes["pairs"] == {f"{src}:{tgt}": [2] for src in half for tgt in half}
+    assert changes["pairs"] == {f"{src}:{tgt}": mute(2) for src in half for tgt in half}
     assert changes["ends"] == {end: 1 for language in half for end in (f"{language}:", f":{language}")}
 
 
@@ -265,4 +269,4 @@ async def test_a_legacy_node_without_semantic_repair_registers_with_no_pools_unt
     assert answer.pairs == []
     assert answer.warnings == ["no pool: no language with semantic repair"]
     await heartbeat(world.engine, CELL, "n1", semantic_langs=["en"], lenient=True)
-    assert (await world.cell()).pairs == {"en:en": [1]}
+    assert (await world.cell()).pairs == {"en:en": mute(1)}

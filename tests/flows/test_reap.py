@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import FORGET_FROM, Event
+from lingua_scheduler.core.records import FORGET_FROM, Event, Standing
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.disconnect import disconnect
@@ -105,10 +105,10 @@ async def test_a_number_that_the_next_node_claims_is_passed_over_by_a_timeout_to
     await place(world)
     await join(world, "n2", max_concurrent_jobs=3, running=[(A, 2)])
     world.now_ms += 5_000
-    await sweep(world)
-    job = (await world.cell()).jobs[A]
-    assert (job.node, job.attempt) == ("n2", 3)
-    assert job.past == past((1, "n1", "ack_timeout", T0 + 5_000, "RETRYING", 3), tries=1)
+    _, changes = await watch(world, reap(world.engine, CELL))
+    job = changes["jobs"][A]
+    assert (job["node"], job["attempt"]) == ("n2", 3)
+    assert job["past"] == past((1, "n1", "ack_timeout", T0 + 5_000, "RETRYING", 3), tries=1)
 
 
 @pytest.mark.parametrize("state", ["ACCEPTED", "RUNNING"])
@@ -226,10 +226,10 @@ async def test_a_node_whose_socket_stays_closed_for_its_grace_is_lost(
     assert answer == Settled(1, False)
     expected = fenced(end, now, **counted)
     assert changes.pop("jobs")[A]["past"] == expected.pop("past")
-    expected["nodes"]["n1"] |= {"standing": 3, "lost_at_ms": now}
+    expected["nodes"]["n1"] |= {"standing": Standing.lost, "lost_at_ms": now}
     expected["due"]["n:n1"] = now + 3_600_000
     expected["outbox"][Event("lost", "", 0, "n1", "1-n1", "", now)] = now
-    assert changes == expected | {"standing": {"n1": 19}}
+    assert changes == expected | {"standing": {"n1": 16 + Standing.lost}}
 
 
 async def test_a_node_that_the_scheduler_hung_up_on_has_a_longer_grace(world: World) -> None:
@@ -250,8 +250,8 @@ async def test_a_silent_node_is_stale_first_and_lost_later(world: World) -> None
     answer, changes = await watch(world, reap(world.engine, CELL))
     assert answer == Settled(1, False)
     assert changes == {
-        "nodes": {"n1": {"standing": 3}},
-        "standing": {"n1": 19},
+        "nodes": {"n1": {"standing": Standing.stale}},
+        "standing": {"n1": 16 + Standing.stale},
         "room": {1: 0},
         "due": {"n:n1": T0 + 45_000},
     }
@@ -262,17 +262,32 @@ async def test_a_silent_node_is_stale_first_and_lost_later(world: World) -> None
     answer, changes = await watch(world, reap(world.engine, CELL))
     assert answer == Settled(1, False)
     assert changes == {
-        "nodes": {"n1": {"lost_at_ms": now}},
+        "nodes": {"n1": {"standing": Standing.lost, "lost_at_ms": now}},
+        "standing": {"n1": 16 + Standing.lost},
         "due": {"n:n1": now + 3_600_000},
         "outbox": {Event("lost", "", 0, "n1", "1-n1", "", now): now},
     }
 
 
-async def test_a_node_looked_at_late_is_lost_at_once(world: World) -> None:
+async def test_a_node_looked_at_late_is_stale_first_all_the_same_and_lost_at_the_next_look(world: World) -> None:
     await join(world, "n1")
-    world.now_ms += 45_000
-    _, changes = await watch(world, reap(world.engine, CELL))
-    assert changes["nodes"] == {"n1": {"standing": 3, "lost_at_ms": T0 + 45_000}}
+    now = world.now_ms = T0 + 45_000
+    answer, changes = await watch(world, reap(world.engine, CELL))
+    assert answer == Settled(1, True)
+    assert changes == {
+        "nodes": {"n1": {"standing": Standing.stale}},
+        "standing": {"n1": 16 + Standing.stale},
+        "room": {1: 0},
+        "due": {"n:n1": now},
+    }
+    answer, changes = await watch(world, reap(world.engine, CELL))
+    assert answer == Settled(1, False)
+    assert changes == {
+        "nodes": {"n1": {"standing": Standing.lost, "lost_at_ms": now}},
+        "standing": {"n1": 16 + Standing.lost},
+        "due": {"n:n1": now + 3_600_000},
+        "outbox": {Event("lost", "", 0, "n1", "1-n1", "", now): now},
+    }
 
 
 async def test_a_silent_node_s_work_goes_to_others(world: World) -> None:
@@ -280,6 +295,8 @@ async def test_a_silent_node_s_work_goes_to_others(world: World) -> None:
     await started(world.engine, A, 1, "n1")
     world.now_ms += 45_000
     await keep_alive(world, "n2")
+    _, changes = await watch(world, reap(world.engine, CELL))
+    assert "jobs" not in changes
     _, changes = await watch(world, reap(world.engine, CELL))
     assert changes["jobs"][A]["past"] == past((1, "n1", "lost", T0 + 45_000, "RETRYING"), tries=1, lost=1)
     assert changes["jobs"][A]["node"] == "n2"

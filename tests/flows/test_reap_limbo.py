@@ -45,8 +45,8 @@ async def test_a_node_that_could_have_told_is_cut_off(world: World) -> None:
     now = T0 + 60_000
     assert answer == Settled(1, False)
     assert changes == {
-        "nodes": {"n1": {"cut_off": 1, "standing": 4}},
-        "standing": {"n1": 20},
+        "nodes": {"n1": {"cut_off": 1, "standing": 5}},
+        "standing": {"n1": 21},
         "room": {1: 0},
         "due": {f"l:{LEASE}": GONE},
         "outbox": {Event("cut_off", A, 1, "n1", "1-n1", "", now): now},
@@ -66,7 +66,7 @@ async def test_a_word_ends_the_limbo_of_a_cut_off_node_but_not_its_being_cut_off
         "leases": {LEASE: GONE},
         "limbo": {LEASE: GONE},
     }
-    assert (await world.cell()).nodes["n1"].standing == 4
+    assert (await world.cell()).nodes["n1"].standing == 5
 
 
 async def test_a_legacy_node_that_cannot_tell_is_given_the_benefit_of_the_doubt(world: World) -> None:
@@ -115,7 +115,8 @@ async def lost(world: World, *job_ids: str, tells: bool = True) -> None:
     await join(world, "n2")
     world.now_ms = LOST_AT
     await heartbeat(world.engine, CELL, "n2")
-    await sweep(world)
+    for _ in range(2):
+        await sweep(world)
     cell = await world.cell()
     assert cell.nodes["n1"].lost_at_ms == LOST_AT
     assert {cell.jobs[job_id].node for job_id in job_ids} == {"n2"}
@@ -182,10 +183,10 @@ async def test_a_lost_node_serves_again_only_when_all_its_attempts_are_confirmed
     await lost(world, A, B)
     await stopped(world.engine, A, 1, "n1")
     node = (await world.cell()).nodes["n1"]
-    assert (node.lost_at_ms, node.limbo, node.standing) == (LOST_AT, 1, 3)
+    assert (node.lost_at_ms, node.limbo, node.standing) == (LOST_AT, 1, Standing.lost)
     await stopped(world.engine, B, 1, "n1")
     node = (await world.cell()).nodes["n1"]
-    assert (node.lost_at_ms, node.limbo, node.standing) == (0, 0, 0)
+    assert (node.lost_at_ms, node.limbo, node.standing) == (0, 0, Standing.available)
 
 
 @pytest.mark.parametrize("word", [stopped, done])
@@ -208,7 +209,7 @@ async def test_a_node_that_lost_its_socket_confirms_and_must_register_all_the_sa
     }
     world.now_ms += 1
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1"))
-    assert answer == Beaten("1-n1", Standing.stale, [])
+    assert answer == Beaten("1-n1", Standing.lost, [])
     assert changes == {"nodes": {"n1": {"seen_at_ms": T0 + 502}}}
     registered, changes = await watch(world, join(world, "n1", connection="y", epoch="1-n1"))
     assert (registered.how, registered.standing) == ("RESYNC", 0)
@@ -228,8 +229,8 @@ async def test_a_limbo_that_ends_judges_the_node_by_what_it_is_now(world: World)
     world.now_ms += 35_000
     _, changes = await watch(world, stopped(world.engine, A, 1, "n1", "0-old"))
     assert changes == {
-        "nodes": {"n1": {"used": 0, "limbo": 0, "standing": 3}},
-        "standing": {"n1": 19},
+        "nodes": {"n1": {"used": 0, "limbo": 0, "standing": 7}},
+        "standing": {"n1": 23},
         "leases": {LEASE: GONE},
         "limbo": {LEASE: GONE},
         "due": {f"l:{LEASE}": GONE},

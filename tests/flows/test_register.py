@@ -9,12 +9,13 @@ import pytest
 
 from lingua_scheduler.core.capability import CROWDED
 from lingua_scheduler.core.errors import DependencyDown
+from lingua_scheduler.core.needs import LACKING, LACKS, MUTE, PRIVATE
 from lingua_scheduler.core.records import GroupRecord, NodeRecord, Profile, Rules, Standing
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.register import Registered, register
 from tests.support.cells import GONE, watch
-from tests.support.stage import PLAIN, T0, A, B, bring, code_of, join, place, signature, sweep
+from tests.support.stage import PLAIN, T0, A, B, bring, code_of, join, mute, place, signature, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ async def test_a_node_joins_and_is_written_down_in_full(world: World) -> None:
             "n1": NodeRecord(
                 used=0,
                 max=3,
+                recent=0,
+                ack_ms=0,
+                typical_ms=0,
                 limbo=0,
                 group=1,
                 standing=0,
@@ -67,6 +71,9 @@ async def test_a_node_joins_and_is_written_down_in_full(world: World) -> None:
                 acks=1,
                 tells=0,
                 ceiling=3,
+                probe_at_ms=0,
+                flaps=0,
+                flapped_at_ms=0,
             )
         },
         "profiles": {
@@ -85,13 +92,16 @@ async def test_a_node_joins_and_is_written_down_in_full(world: World) -> None:
                 load=[],
                 about="{}",
                 update="",
+                marks=[],
+                marking_since_ms=0,
+                marked=0,
             )
         },
         "standing": {"n1": 16},
         "room": {1: 1},
-        "groups": {1: GroupRecord(named, ["en:zh"])},
+        "groups": {1: GroupRecord(named, ["zh"], [("region", "eu")], ["en:zh"])},
         "signatures": {named: 1},
-        "pairs": {"en:zh": [1]},
+        "pairs": {"en:zh": [LACKS + LACKING["asr"] + PRIVATE]},
         "ends": {"en:": 1, ":zh": 1},
         "due": {"n:n1": T0 + 35_000},
         "counts": {"epoch": 1, "group": 1},
@@ -102,7 +112,7 @@ async def test_what_a_node_leaves_out_is_undeclared(world: World) -> None:
     answer, changes = await watch(world, register(world.engine, CELL, "n1", semantic_langs=["en"], acks=False))
     assert isinstance(answer, Registered)
     assert answer.pairs == ["en:en"]
-    profile = Profile("", "", "", T0, ["en"], False, False, False, [], [], True, [], "", "")
+    profile = Profile("", "", "", T0, ["en"], False, False, False, [], [], True, [], "", "", [], 0, 0)
     assert changes["profiles"] == {"n1": profile}
     node = changes["nodes"]["n1"]
     assert (node.max, node.reported, node.acks, node.tells) == (4, "ready", 0, 1)
@@ -126,23 +136,23 @@ async def test_nodes_of_one_capability_share_a_group(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("said", "lacks"),
     [
-        {"tts_langs": ["zh"]},
-        {"services": {"tts": False}},
-        {"labels": {"region": "eu"}},
-        {"accept_public_jobs": False},
-        {"nmt_pairs": [["en", "zh"], ["zh", "en"]]},
+        ({"tts_langs": ["zh"]}, 0),
+        ({"services": {"tts": False}}, LACKING["tts"] + MUTE),
+        ({"labels": {"region": "eu"}}, MUTE),
+        ({"accept_public_jobs": False}, MUTE + PRIVATE),
+        ({"nmt_pairs": [["en", "zh"], ["zh", "en"]]}, MUTE),
     ],
 )
 async def test_nodes_of_another_capability_are_another_group_of_the_same_pair(
-    world: World, said: dict[str, Any]
+    world: World, said: dict[str, Any], lacks: int
 ) -> None:
     await join(world, "n1")
     _, changes = await watch(world, join(world, "n2", **said))
     assert changes["standing"] == {"n2": 32}
     assert changes["room"] == {2: 1}
-    assert changes["pairs"]["en:zh"] == [1, 2]
+    assert changes["pairs"]["en:zh"] == [*mute(1), 2 * LACKS + lacks]
     assert changes["counts"] == {"epoch": 2, "group": 2}
     assert changes["groups"].keys() == {2}
 
@@ -167,9 +177,9 @@ async def test_a_node_in_no_pool_joins_with_a_warning(world: World, health: str,
 
 async def test_a_node_that_is_not_ready_joins_its_pools_but_is_not_chosen(world: World) -> None:
     answer, changes = await watch(world, join(world, health="registering"))
-    assert answer.standing == 4
+    assert answer.standing == Standing.not_ready
     assert answer.pairs == ["en:zh"]
-    assert changes["standing"] == {"n1": 20}
+    assert changes["standing"] == {"n1": 16 + Standing.not_ready}
     assert "room" not in changes
 
 
@@ -205,7 +215,7 @@ async def test_a_node_that_comes_back_is_taken_at_its_new_word(world: World) -> 
                 "max": 1,
                 "ceiling": 1,
                 "group": 1,
-                "standing": 4,
+                "standing": 5,
                 "reported": "degraded",
                 "acks": 0,
                 "tells": 0,
@@ -213,11 +223,11 @@ async def test_a_node_that_comes_back_is_taken_at_its_new_word(world: World) -> 
             }
         },
         "profiles": {"n1": {"tts": False, "registered_at_ms": T0 + 7}},
-        "standing": {"n1": 20},
+        "standing": {"n1": 21},
         "room": {2: GONE},
         "groups": {2: GONE},
         "signatures": {old: GONE},
-        "pairs": {"en:zh": [1]},
+        "pairs": {"en:zh": mute(1)},
         "ends": {"en:": 1, ":zh": 1},
         "due": {"n:n1": T0 + 35_007},
     }
@@ -227,7 +237,7 @@ async def test_slots_lowered_below_what_the_node_holds_take_nothing_from_it(worl
     await join(world)
     await asyncio.gather(place(world), place(world, B))
     answer, changes = await watch(world, join(world, epoch="1-n1", max_concurrent_jobs=1))
-    assert answer.standing == 1
+    assert answer.standing == 2
     assert changes["nodes"] == {"n1": {"max": 1}}
     assert (await world.cell()).nodes["n1"].ceiling == 2
 
@@ -257,7 +267,8 @@ async def test_a_legacy_node_continues_within_its_grace_and_not_after(world: Wor
 async def test_a_legacy_node_that_was_lost_gets_a_new_epoch(world: World) -> None:
     await join(world)
     world.now_ms += 45_000
-    await sweep(world)
+    for _ in range(2):
+        await sweep(world)
     answer, changes = await watch(world, join(world))
     assert answer == Registered("RENEWED", "2-n1", Standing.available, ["en:zh"], [], [])
     assert changes["nodes"] == {"n1": {"epoch": "2-n1", "standing": 0, "lost_at_ms": 0, "seen_at_ms": T0 + 45_000}}
@@ -280,7 +291,8 @@ async def test_a_live_node_s_id_cannot_be_taken_with_another_credential(world: W
 async def test_a_lost_node_s_id_can_be_taken_and_is_a_new_process(world: World) -> None:
     await join(world, credential="mine")
     world.now_ms += 45_000
-    await sweep(world)
+    for _ in range(2):
+        await sweep(world)
     answer, changes = await watch(world, join(world, credential="yours", epoch="1-n1"))
     assert answer.how == "NEW_PROCESS"
     assert answer.epoch == "2-n1"
@@ -321,7 +333,7 @@ async def test_a_node_alone_in_its_group_may_come_back_as_another_kind_where_the
     assert (answer.how, answer.standing) == ("CONTINUED", 0)
     assert changes["groups"].keys() == {1, 3}
     assert changes["room"] == {1: GONE, 3: 1}
-    assert changes["pairs"] == {"en:zh": [2, 3]}
+    assert changes["pairs"] == {"en:zh": [2 * LACKS, *mute(3)]}
     for node_id in ("n3", "n4"):
         assert (await join(world, node_id, tts_langs=["fr"])).warnings == [CROWDED]
 
@@ -341,7 +353,8 @@ async def test_a_node_that_goes_on_without_naming_its_process_keeps_the_one_we_k
 async def test_a_node_that_is_renewed_without_naming_its_process_has_none_that_we_know(world: World) -> None:
     await join(world, process_id="p")
     world.now_ms += 45_000
-    await sweep(world)
+    for _ in range(2):
+        await sweep(world)
     answer, changes = await watch(world, join(world))
     assert answer.how == "RENEWED"
     assert changes["profiles"]["n1"] == {"process": "", "registered_at_ms": T0 + 45_000}

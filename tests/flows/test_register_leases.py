@@ -37,7 +37,7 @@ async def test_a_new_process_ends_everything_that_the_old_one_had(world: World) 
     assert answer == Registered("NEW_PROCESS", "3-n1", Standing.available, ["en:zh"], [], [])
     assert changes["nodes"] == {
         "n1": {"used": 0, "limbo": 0, "epoch": "3-n1", "standing": 0, "seen_at_ms": now},
-        "n2": {"used": 2, "standing": 1},
+        "n2": {"used": 2, "standing": 2},
     }
     assert changes["jobs"][A]["past"] == past((1, "n1", "died_early", now, "RETRYING"))
     assert changes["jobs"][B]["past"] == past((1, "n1", "died", now, "RETRYING"), tries=1, lost=1)
@@ -130,9 +130,9 @@ async def test_what_a_new_process_says_it_runs_takes_slots_until_it_has_stopped(
     leases = [f"n1:{B}:1", f"n1:{D}:10", f"n1:{D}:2"]
     assert answer == Registered("NEW_PROCESS", "2-n1", Standing.full, ["en:zh"], [(B, 1), (D, 10), (D, 2)], [])
     assert changes == {
-        "nodes": {"n1": {"used": 3, "limbo": 3, "ceiling": 3, "epoch": "2-n1", "standing": 1}},
+        "nodes": {"n1": {"used": 3, "limbo": 3, "ceiling": 3, "epoch": "2-n1", "standing": 2}},
         "profiles": {"n1": {"process": "new"}},
-        "standing": {"n1": 17},
+        "standing": {"n1": 18},
         "room": {1: 0},
         "leases": dict.fromkeys(leases, HELD),
         "limbo": dict.fromkeys(leases, T0),
@@ -243,7 +243,7 @@ async def test_a_legacy_node_after_its_grace_leaves_its_attempts_in_limbo(world:
     assert answer == Registered("RENEWED", "3-n1", Standing.available, ["en:zh"], [], [])
     assert changes["nodes"] == {
         "n1": {"limbo": 2, "epoch": "3-n1", "standing": 0, "away_until_ms": 0, "seen_at_ms": now},
-        "n2": {"used": 2, "standing": 1},
+        "n2": {"used": 2, "standing": 2},
     }
     assert changes["jobs"][A]["past"] == past((1, "n1", "lost_early", now, "RETRYING"))
     assert changes["jobs"][B]["past"] == past((1, "n1", "lost", now, "RETRYING"), tries=1, lost=1)
@@ -268,7 +268,7 @@ async def test_a_renewed_node_gets_its_own_job_again_when_nobody_else_can(world:
     kept = running is None
     assert changes["nodes"] == {
         "n1": {"epoch": "2-n1", "seen_at_ms": now, "away_until_ms": 0}
-        | ({"used": 2, "limbo": 1, "standing": 1} if kept else {"standing": 0})
+        | ({"used": 2, "limbo": 1, "standing": 2} if kept else {"standing": 0})
     }
     assert changes["jobs"][A]["past"] == past((1, "n1", "lost", now, "RETRYING"), tries=1, lost=1)
     assert changes["leases"] == {new: HELD} | ({} if kept else {old: GONE})
@@ -291,7 +291,7 @@ async def cut_off(world: World, node_id: str = "n1") -> None:
         await heartbeat(world.engine, CELL, node_id)
     await sweep(world)
     node = (await world.cell()).nodes[node_id]
-    assert (node.cut_off, node.limbo, node.standing) == (1, 1, 4)
+    assert (node.cut_off, node.limbo, node.standing) == (1, 1, Standing.not_ready)
 
 
 @pytest.mark.parametrize("running", [None, [(A, 1)]])
@@ -337,7 +337,7 @@ async def test_a_registration_tells_how_the_node_stands_after_everything(world: 
     answer, changes = await watch(world, join(world, "n1", max_concurrent_jobs=1, epoch="2-n1", running=[]))
     job = (await world.cell()).jobs[A]
     assert (job.node, job.attempt, job.past.attempts[1].cause) == ("n1", 3, "dropped")
-    assert answer.standing == 1
+    assert answer.standing == 2
     assert "nodes" not in changes
 
 

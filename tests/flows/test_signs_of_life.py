@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import FORGET_FROM
+from lingua_scheduler.core.records import FORGET_FROM, Standing
 from lingua_scheduler.core.refusal import Breakdown, Refusal
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.attempts import Moved
@@ -180,7 +180,7 @@ async def test_a_stale_node_that_speaks_is_judged_anew_by_the_next_dispatch(worl
     assert isinstance(refusal, Refusal)
     assert refusal.breakdown == Breakdown(pool=1, stale=1)
     await ack(world.engine, A, 1, "n1")
-    assert await place(world) == Placed("RESERVED", "n1", "1-n1", 1, 1)
+    assert await place(world) == Placed("RESERVED", "n1", "1-n1", 1, 1, is_new=True)
 
 
 async def test_a_result_of_a_stale_node_is_taken_and_lets_it_serve_again(world: World) -> None:
@@ -188,7 +188,7 @@ async def test_a_result_of_a_stale_node_is_taken_and_lets_it_serve_again(world: 
     await place(world, limits=Limits(ack_ms=50_000))
     now = world.now_ms = T0 + 35_000
     await sweep(world)
-    assert (await world.cell()).nodes["n1"].standing == 3
+    assert (await world.cell()).nodes["n1"].standing == 7
     answer, changes = await watch(world, done(world.engine, A, 1, "n1"))
     assert answer == Moved("FINISHED")
     assert changes["nodes"] == {"n1": {"used": 0, "seen_at_ms": now}}
@@ -203,24 +203,24 @@ async def test_a_drained_node_that_fell_silent_is_stale_and_draining_again_when_
     await drain(world.engine, CELL, "n1")
     world.now_ms += 35_000
     _, changes = await watch(world, reap(world.engine, CELL))
-    assert changes == {"nodes": {"n1": {"standing": 3}}, "standing": {"n1": 19}, "due": {"n:n1": T0 + 45_000}}
+    assert changes == {"nodes": {"n1": {"standing": 7}}, "standing": {"n1": 23}, "due": {"n:n1": T0 + 45_000}}
     await ack(world.engine, A, 1, "n1")
     _, changes = await watch(world, reap(world.engine, CELL))
-    assert changes == {"nodes": {"n1": {"standing": 5}}, "standing": {"n1": 21}, "due": {"n:n1": T0 + 70_000}}
+    assert changes == {"nodes": {"n1": {"standing": 6}}, "standing": {"n1": 22}, "due": {"n:n1": T0 + 70_000}}
 
 
 async def test_a_node_in_its_grace_that_speaks_is_heard_and_its_grace_goes_on(world: World) -> None:
     await join(world, connection="x")
     await drain(world.engine, CELL, "n1")
     await disconnect(world.engine, CELL, "n1", "x", handover=True)
-    assert (await world.cell()).nodes["n1"].standing == 4
+    assert (await world.cell()).nodes["n1"].standing == 5
     world.now_ms += 9_999
     _, changes = await watch(world, ack(world.engine, A, 1, "n1"))
     assert changes == {"nodes": {"n1": {"seen_at_ms": T0 + 9_999}}}
     world.now_ms += 1
     await sweep(world)
     node = (await world.cell()).nodes["n1"]
-    assert (node.lost_at_ms, node.away_until_ms, node.standing) == (T0 + 10_000, T0 + 10_000, 3)
+    assert (node.lost_at_ms, node.away_until_ms, node.standing) == (T0 + 10_000, T0 + 10_000, Standing.lost)
 
 
 @pytest.mark.parametrize("message", MESSAGES)
@@ -228,7 +228,9 @@ async def test_a_lost_node_that_speaks_is_heard_and_stays_lost(world: World, mes
     """Only a beat, its last confirmation or a registration brings it back: it is not looked at before its time."""
     await join(world)
     now = world.now_ms = T0 + 45_000
-    await sweep(world)
+    for _ in range(2):
+        await sweep(world)
+    assert (await world.cell()).nodes["n1"].standing == Standing.lost
     _, changes = await watch(world, message(world.engine, A, 1, "n1"))
     assert changes == {"nodes": {"n1": {"seen_at_ms": now}}}
 

@@ -49,7 +49,7 @@ async def test_each_reason_hides_those_below_it(world: World) -> None:
     assert await standing(world) == Standing.not_ready
     world.now_ms += 10_000
     await sweep(world)
-    assert await standing(world) == Standing.stale
+    assert await standing(world) == Standing.lost
 
 
 async def test_each_reason_that_ends_shows_the_next(world: World) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from lingua_scheduler.core.limits import Limits
@@ -18,7 +19,7 @@ from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.evict import evict
 from lingua_scheduler.flows.fail import Failed, fail
 from lingua_scheduler.flows.heartbeat import Beaten, heartbeat
-from lingua_scheduler.flows.intents import Marked
+from lingua_scheduler.flows.intents import Intended
 from lingua_scheduler.flows.leave import Left, leave
 from lingua_scheduler.flows.reap import Settled, reap
 from lingua_scheduler.flows.register import Registered
@@ -44,6 +45,7 @@ from tests.support.stage import (
     served,
     sweep,
     wait,
+    waiting,
 )
 from tests.support.world import CELL
 
@@ -187,10 +189,10 @@ class TestWhoWakesThoseWhoWait:
         answer, changes = await watch(world, join(world, "n2", max_concurrent_jobs=1))
         assert answer == Registered("NEW", "3-n2", Standing.available, ["en:zh"], [], [])
         record = changes.pop("nodes")["n2"]
-        assert (record.used, record.standing, record.limbo, record.epoch) == (1, 1, 0, "3-n2")
+        assert (record.used, record.standing, record.limbo, record.epoch) == (1, Standing.full, 0, "3-n2")
         assert changes.pop("profiles").keys() == {"n2"}
         assert changes == together(
-            {"standing": {"n2": 17}, "due": {"n:n2": NOW + 35_000}, "counts": {"epoch": 3}},
+            {"standing": {"n2": 18}, "due": {"n:n2": NOW + 35_000}, "counts": {"epoch": 3}},
             served(A, "n2", "3-n2"),
         )
 
@@ -235,7 +237,7 @@ class TestWhoWakesThoseWhoWait:
         await wait(world, {A: 60_000})
         world.now_ms = NOW
         answer, changes = await watch(world, resume(world.engine, CELL, "n1"))
-        assert answer == Marked("active", Standing.available, 0)
+        assert answer == Intended("active", Standing.available, 0)
         assert changes == together(
             {
                 "nodes": {"n1": {"used": 1, "intent": "active", "standing": 0}},
@@ -317,8 +319,8 @@ class TestWhoWakesThoseWhoWait:
         del gets_it["jobs"][A]["reserved_at_ms"]
         assert changes == together(
             {
-                "nodes": {"n1": {"limbo": 0, "standing": 1, "lost_at_ms": 0, "seen_at_ms": now}},
-                "standing": {"n1": 17},
+                "nodes": {"n1": {"limbo": 0, "standing": 2, "lost_at_ms": 0, "seen_at_ms": now}},
+                "standing": {"n1": 18},
                 "due": {"n:n1": now + 35_000},
             },
             confirmed(),
@@ -330,11 +332,13 @@ class TestWhoWakesThoseWhoWait:
         now = world.now_ms = T0 + 45_000
         await sweep(world)
         await wait(world, {A: 60_000})
+        assert (await world.cell()).nodes["n1"].standing == Standing.lost
         world.now_ms += 1
         await heartbeat(world.engine, CELL, "n1")
         cell = await world.cell()
         assert nodes_of(cell, A) == ["n1"]
-        assert (cell.nodes["n1"].used, cell.nodes["n1"].standing, cell.jobs[A].reserved_at_ms) == (1, 1, now + 1)
+        assert (cell.nodes["n1"].used, cell.nodes["n1"].standing) == (1, Standing.full)
+        assert cell.jobs[A].reserved_at_ms == now + 1
 
     async def test_an_eviction_and_a_leave_count_what_they_end_and_free_nothing(self, world: World) -> None:
         """The last try of each job ends, and whoever waits goes on waiting."""
@@ -345,10 +349,10 @@ class TestWhoWakesThoseWhoWait:
         await wait(world, {A: 60_000})
         world.now_ms = NOW
         answer, changes = await watch(world, evict(world.engine, CELL, "n2"))
-        assert (answer, changes["counts"]) == (Marked("evicted", Standing.draining, 1), {"EXPIRED": 1})
+        assert (answer, changes["counts"]) == (Intended("evicted", Standing.draining, 1), {"EXPIRED": 1})
         left, changes = await watch(world, leave(world.engine, CELL, "n1"))
         assert (left, changes["counts"]) == (Left(1), {"FAILED": 1})
-        assert (await world.cell()).queue == [queued(A, DEADLINE)]
+        assert waiting(await world.cell()) == [queued(A, DEADLINE)]
 
 
 class TestWhoGoesFirst:
@@ -363,7 +367,7 @@ class TestWhoGoesFirst:
         first, second = (A, B) if timeouts[0] < timeouts[1] else (B, A)
         _, changes = await watch(world, done(world.engine, BUSY, 1, "n1"))
         assert changes == together(ended("FINISHED", ""), served(first, "n1", "1-n1", deadline=T0 + 40_000))
-        assert (await world.cell()).queue == [queued(second, T0 + 50_000)]
+        assert waiting(await world.cell()) == [queued(second, T0 + 50_000)]
         await done(world.engine, first, 2, "n1")
         assert nodes_of(await world.cell(), second) == ["n1"]
 
@@ -373,7 +377,7 @@ class TestWhoGoesFirst:
         await join(world, "n1", nmt_pairs=both, max_concurrent_jobs=1, health="degraded")
         await wait(world, {C: 30_000, D: 10_000, "c0.e": 50_000}, "en:zh")
         await wait(world, {A: 40_000, B: 30_000, "c0.f": 20_000}, "zh:en")
-        assert len((await world.cell()).queue) == 6
+        assert len(waiting(await world.cell())) == 6
         await heartbeat(world.engine, CELL, "n1", health="ready")
         order = []
         for _ in range(6):
@@ -392,8 +396,8 @@ class TestWhoGoesFirst:
         _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", health="ready"))
         assert changes == together(
             {
-                "nodes": {"n1": {"used": 3, "reported": "ready", "standing": 1, "seen_at_ms": NOW}},
-                "standing": {"n1": 17},
+                "nodes": {"n1": {"used": 3, "reported": "ready", "standing": 2, "seen_at_ms": NOW}},
+                "standing": {"n1": 18},
                 "due": {"n:n1": NOW + 35_000},
             },
             *(served(job_id, "n1", "1-n1", deadline=T0 + at) for job_id, at in ((B, 10_000), (C, 30_000), (D, 20_000))),
@@ -446,8 +450,8 @@ class TestWhoGoesFirst:
         answer, changes = await watch(world, dispatch(world.engine, B, "s1", "en", "zh"))
         assert code_of(answer) == "ALL_CANDIDATES_FULL_OR_FAILED"
         assert changes == {
-            "nodes": {"n1": {"used": 1, "standing": 1}},
-            "standing": {"n1": 17},
+            "nodes": {"n1": {"used": 1, "standing": 2}},
+            "standing": {"n1": 18},
             "jobs": {A: {"state": "RESERVED", "attempt": 2, "reserved_at_ms": T0 + 20}},
             "leases": {f"n1:{A}:2": HELD},
             "queue": {queued(A, DEADLINE): GONE},
@@ -473,10 +477,12 @@ class TestWhoGoesFirst:
         """What its last node was told stays as it was told."""
         await join(world, "n1", health="degraded")
         await wait(world, {A: 60_000})
+        before = (await world.cell()).jobs[A].past
         await join(world, "n2", running=[(A, 2)])
         cell = await world.cell()
         assert cell.leases == [f"n2:{A}:2", f"n2:{A}:3"]
-        assert (cell.jobs[A].attempt, cell.jobs[A].past) == (3, past((1, "pit", "left_early", T0, "RETRYING")))
+        assert (cell.jobs[A].attempt, cell.jobs[A].past) == (3, msgspec.structs.replace(before, reasons=["waited"]))
+        assert [(end.attempt, end.next_attempt) for end in before.attempts] == [(1, 2)]
 
 
 class TestWhoServesWhom:

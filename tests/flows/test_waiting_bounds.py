@@ -13,7 +13,7 @@ from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.reap import Settled, reap
 from tests.support.cells import GONE, together, watch
-from tests.support.stage import T0, A, code_of, join, nodes_of, place, served, sweep, wait
+from tests.support.stage import T0, A, code_of, join, nodes_of, place, served, sweep, wait, waiting
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ async def test_a_large_node_is_filled_in_steps(world: World) -> None:
     await join(world, "n1", max_concurrent_jobs=100)
     cell = await world.cell()
     assert nodes_of(cell, *names) == ["n1"] * 64 + [""]
-    assert (cell.nodes["n1"].used, len(cell.queue), cell.due["r:n1"]) == (64, 1, T0)
+    assert (cell.nodes["n1"].used, len(waiting(cell)), cell.due["r:n1"]) == (64, 1, T0)
     answer, changes = await watch(world, reap(world.engine, CELL))
     assert answer == Settled(1, False)
     last = served(names[-1], "n1", "2-n1", T0, deadline=T0 + 50_064)
@@ -64,7 +64,7 @@ async def test_a_newcomer_is_behind_all_of_them(world: World) -> None:
     """The dispatch goes on with them, over several runs where it must, and has what is left."""
     names = await crowd(world, 130)
     await join(world, "n1", max_concurrent_jobs=131)
-    assert await place(world) == Placed("RESERVED", "n1", "2-n1", 1, 1)
+    assert await place(world) == Placed("RESERVED", "n1", "2-n1", 1, 1, is_new=True)
     cell = await world.cell()
     assert nodes_of(cell, *names) == ["n1"] * 130
     assert cell.nodes["n1"].used == 131

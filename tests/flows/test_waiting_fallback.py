@@ -1,70 +1,131 @@
-"""Who waits for a `yue` node takes a `zh` node only when no live node is in the `yue` pool."""
+"""Who waits for a `yue` node gets a `zh` node only when no live node is in the `yue` pool, and by the fall itself."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import FORGET_FROM, Event
+from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.cancel import cancel
-from lingua_scheduler.flows.dispatch import dispatch
+from lingua_scheduler.flows.disconnect import disconnect
+from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
+from lingua_scheduler.flows.evict import evict
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.reap import Settled, reap
 from tests.support.cells import GONE, HELD, together, watch
-from tests.support.stage import T0, A, B, C, code_of, join, nodes_of, past, queued, served, sweep, wait
+from tests.support.stage import (
+    T0,
+    A,
+    B,
+    C,
+    calls,
+    code_of,
+    join,
+    keep_alive,
+    nodes_of,
+    past,
+    queued,
+    served,
+    sweep,
+    wait,
+    waiting,
+)
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
     from lingua_scheduler.flows.register import Registered
+    from tests.support.cells import Changes
     from tests.support.world import World
 
 BUSY = f"{CELL}.busy"
 NOW = T0 + 7
 DEADLINE = T0 + 60_000
-YUE = "yue:en>zh:en"
+STALE = T0 + 35_000
+NOTHING: tuple[Settled, Changes] = (Settled(0, False), {})
 
 
 async def yue_node(world: World, node_id: str = "yue", **said: Any) -> Registered:
-    return await join(world, node_id, semantic_langs=["yue"], nmt_pairs=[["yue", "en"]], **said)
+    return await join(world, node_id, **({"semantic_langs": ["yue"], "nmt_pairs": [["yue", "en"]]} | said))
 
 
 async def zh_node(world: World, node_id: str = "zh", **said: Any) -> Registered:
-    return await join(world, node_id, semantic_langs=["zh"], nmt_pairs=[["zh", "en"]], **said)
+    return await join(world, node_id, **({"semantic_langs": ["zh"], "nmt_pairs": [["zh", "en"]]} | said))
 
 
-async def test_a_job_that_waits_with_a_fallback_is_looked_at_by_the_clock_too(world: World) -> None:
+async def asks(world: World, job_id: str, src: str = "yue", tgt: str = "en", **asked: Any) -> object:
+    return await dispatch(world.engine, job_id, "s1", src, tgt, **({"seed": 1} | asked))
+
+
+async def until_stale(world: World, *alive: str) -> None:
+    """It is the moment at which nodes that said nothing since the beginning may be dead; these did say something."""
+    world.now_ms = STALE - 1
+    await keep_alive(world, *alive)
+    await sweep(world)
+    world.now_ms = STALE
+
+
+async def crowd(world: World, number: int, slots: int) -> list[str]:
+    """So many wait, in the order of their names, and a zh node has slots. The yue node is about to be dead."""
+    await zh_node(world, max_concurrent_jobs=slots)
+    await yue_node(world, health="degraded")
+    names = [f"{CELL}.j{n:03}" for n in range(number)]
+    await wait(world, dict.fromkeys(names, 60_000), "yue:en")
+    await until_stale(world, "zh")
+    return names
+
+
+async def test_a_job_that_waits_with_a_fallback_stands_in_line_for_both(world: World) -> None:
     await yue_node(world)
-    await dispatch(world.engine, A, "s1", "yue", "en", seed=1)
+    await zh_node(world)
+    await asks(world, A)
     await drain(world.engine, CELL, "yue")
     _, changes = await watch(world, fail(world.engine, A, 1, "yue", reason="broken"))
     assert changes == {
         "nodes": {"yue": {"used": 0}},
         "jobs": {A: {"state": "RETRYING", "past": past((1, "yue", "failed", T0, "RETRYING"), tries=1)}},
         "leases": {f"yue:{A}:1": GONE},
-        "queue": {queued(A, DEADLINE, YUE): HELD},
-        "due": {f"j:{A}": DEADLINE, f"w:{YUE}": T0 + 100},
+        "queue": {queued(A, DEADLINE, "yue:en"): HELD},
+        "due": {f"j:{A}": DEADLINE},
     }
+    lines = ("fzh:en", "wyue:en", "x1", "x2")
+    assert (await world.cell()).queue == [f"{line}:{DEADLINE:015}:{A}" for line in lines]
 
 
-async def test_a_second_one_does_not_put_off_that_look(world: World) -> None:
+async def test_a_node_of_both_pools_has_one_line_for_it(world: World) -> None:
+    both = {"semantic_langs": ["yue", "zh"], "nmt_pairs": [["yue", "en"], ["zh", "en"]]}
+    await yue_node(world, "n1", health="degraded", **both)
+    await wait(world, {A: 60_000}, "yue:en")
+    assert [place.split(":")[0] for place in (await world.cell()).queue] == ["fzh", "wyue", "x1"]
+    await heartbeat(world.engine, CELL, "n1", health="ready")
+    cell = await world.cell()
+    assert (nodes_of(cell, A), cell.queue) == (["n1"], [])
+
+
+async def test_nobody_looks_by_the_clock(world: World) -> None:
     await yue_node(world)
-    await asyncio.gather(*(dispatch(world.engine, job_id, "s1", "yue", "en", seed=1) for job_id in (A, B)))
+    await zh_node(world)
+    await asyncio.gather(asks(world, A), asks(world, B))
     await drain(world.engine, CELL, "yue")
     await fail(world.engine, A, 1, "yue", reason="broken")
     world.now_ms += 60
     _, changes = await watch(world, fail(world.engine, B, 1, "yue", reason="broken"))
     assert changes["due"] == {f"j:{B}": DEADLINE}
-    assert (await world.cell()).due[f"w:{YUE}"] == T0 + 100
+    for now in (T0 + 100, STALE - 1):
+        world.now_ms = now
+        assert await watch(world, reap(world.engine, CELL)) == NOTHING
 
 
 async def test_a_yue_node_takes_it(world: World) -> None:
     await yue_node(world, max_concurrent_jobs=1)
-    await dispatch(world.engine, BUSY, "s1", "yue", "en", seed=1)
+    await asks(world, BUSY)
     await wait(world, {A: 60_000}, "yue:en")
     world.now_ms = NOW
     _, changes = await watch(world, done(world.engine, BUSY, 1, "yue"))
@@ -72,55 +133,161 @@ async def test_a_yue_node_takes_it(world: World) -> None:
         {
             "jobs": {BUSY: {"state": "FINISHED", "ended_at_ms": NOW}},
             "leases": {f"yue:{BUSY}:1": GONE},
-            "due": {f"j:{BUSY}": FORGET_FROM + NOW + 120_000, f"w:{YUE}": GONE},
+            "due": {f"j:{BUSY}": FORGET_FROM + NOW + 120_000},
             "outbox": {Event("ended", BUSY, 1, "yue", "1-yue", "", NOW): NOW},
             "counts": {"FINISHED": 1},
         },
-        served(A, "yue", "1-yue", need=YUE),
+        served(A, "yue", "1-yue", pair="yue:en"),
     )
+    assert (await world.cell()).queue == []
 
 
-async def test_a_zh_node_does_not_take_it_while_a_yue_node_lives(world: World) -> None:
-    await yue_node(world, max_concurrent_jobs=1)
-    await dispatch(world.engine, BUSY, "s1", "yue", "en", seed=1)
+@pytest.mark.parametrize("standing", ["full", "draining", "evicted", "not_ready", "resting", "away"])
+async def test_a_zh_node_does_not_take_it_while_a_yue_node_lives(world: World, standing: str) -> None:
+    """However it stands, unless it may be dead."""
+    await yue_node(world, max_concurrent_jobs=1, connection="x")
+    await asks(world, BUSY, limits=Limits(max_retry=9))
     await wait(world, {A: 60_000}, "yue:en")
+    if standing in {"draining", "evicted"}:
+        await (drain if standing == "draining" else evict)(world.engine, CELL, "yue")
+    elif standing == "not_ready":
+        await heartbeat(world.engine, CELL, "yue", health="degraded")
+    elif standing == "resting":
+        await fail(world.engine, BUSY, 1, "yue", reason="", overloaded=True, retry_after_ms=1_000)
+    elif standing == "away":
+        await disconnect(world.engine, CELL, "yue", "x")
     _, changes = await watch(world, zh_node(world))
     assert not changes.keys() & {"jobs", "queue", "leases", "outbox"}
-    world.now_ms += 99
-    assert await watch(world, reap(world.engine, CELL)) == (Settled(0, False), {})
-    world.now_ms += 1
-    answer, changes = await watch(world, reap(world.engine, CELL))
-    assert (answer, changes) == (Settled(1, False), {"due": {f"w:{YUE}": T0 + 200}})
+    world.now_ms += 499
+    assert await watch(world, reap(world.engine, CELL)) == NOTHING
 
 
-async def test_the_clock_gives_it_a_zh_node_once_the_last_yue_node_is_dead(world: World) -> None:
-    """The zh node had room all the time: nobody comes to wake the job."""
+async def test_the_sweep_that_finds_the_last_yue_node_dead_gives_it_a_zh_node(world: World) -> None:
+    """The zh node had room all the time: nobody else would come to wake the job."""
     await yue_node(world, max_concurrent_jobs=1)
-    await dispatch(world.engine, BUSY, "s1", "yue", "en", seed=1)
+    await asks(world, BUSY, limits=Limits(timeout_ms=20_000, run_ms=20_000, ack_ms=20_000))
     await wait(world, {A: 60_000}, "yue:en")
-    world.now_ms += 34_950
     await cancel(world.engine, BUSY)
     await zh_node(world)
-    await sweep(world)
-    assert (await world.cell()).due[f"w:{YUE}"] == T0 + 35_050
-    world.now_ms += 50
-    _, changes = await watch(world, reap(world.engine, CELL))
-    assert changes["nodes"] == {"yue": {"standing": 3}}
-    assert "jobs" not in changes
-    now = world.now_ms = T0 + 35_050
+    await until_stale(world, "zh")
     answer, changes = await watch(world, reap(world.engine, CELL))
     assert answer == Settled(1, False)
     assert changes["jobs"][A].pop("seed")
     assert changes == together(
-        {"nodes": {"zh": {"used": 1}}, "due": {f"w:{YUE}": GONE}},
-        served(A, "zh", "3-zh", now, need=YUE),
+        {
+            "nodes": {"yue": {"standing": 7}, "zh": {"used": 1}},
+            "standing": {"yue": 23},
+            "due": {"n:yue": T0 + 45_000},
+        },
+        served(A, "zh", "3-zh", STALE, pair="yue:en"),
     )
+    assert (await world.cell()).queue == []
+
+
+@pytest.mark.parametrize(
+    "fall",
+    [
+        "lost",
+        "another capability",
+        "no capability",
+        "another registration",
+        "another process",
+        "left",
+    ],
+)
+async def test_whatever_makes_the_last_yue_node_fall_gives_it_a_zh_node(world: World, fall: str) -> None:
+    await yue_node(world, health="degraded", connection="x", process_id="p")
+    await wait(world, {A: 60_000}, "yue:en")
+    await disconnect(world.engine, CELL, "yue", "x" if fall == "lost" else "y")
+    world.now_ms = T0 + 500
+    await zh_node(world)
+    assert nodes_of(await world.cell(), A) == [""]
+    if fall == "lost":
+        call: Any = reap(world.engine, CELL)
+    elif fall == "left":
+        call = leave(world.engine, CELL, "yue")
+    elif fall.endswith("capability"):
+        pairs = [["yue", "fr"]] if fall.startswith("another") else []
+        call = heartbeat(world.engine, CELL, "yue", nmt_pairs=pairs)
+    else:
+        epoch = "1-yue" if fall == "another registration" else ""
+        call = yue_node(world, nmt_pairs=[["yue", "fr"]], connection="x", process_id="q", epoch=epoch)
+    _, changes = await watch(world, call)
+    assert nodes_of(await world.cell(), A) == ["zh"]
+    assert changes["queue"] == {queued(A, DEADLINE, "yue:en"): GONE}
+
+
+@pytest.mark.parametrize("word", [drain, evict])
+async def test_an_operator_s_word_that_finds_the_last_yue_node_dead_leaves_nobody_behind(
+    world: World, word: Any
+) -> None:
+    await yue_node(world, health="degraded")
+    await wait(world, {A: 60_000}, "yue:en")
+    world.now_ms = STALE
+    await zh_node(world)
+    await watch(world, word(world.engine, CELL, "yue"))
+    await sweep(world)
+    assert nodes_of(await world.cell(), A) == ["zh"]
+
+
+@pytest.mark.parametrize(("slots", "found"), [(1, ["zh", ""]), (2, ["zh", "zh"])])
+async def test_what_the_last_yue_node_had_is_behind_those_who_wait(world: World, slots: int, found: list[str]) -> None:
+    """Even with an earlier deadline."""
+    await yue_node(world, max_concurrent_jobs=1, connection="x")
+    await asks(world, BUSY, limits=Limits(timeout_ms=50_000))
+    await wait(world, {A: 60_000}, "yue:en")
+    await zh_node(world, max_concurrent_jobs=slots)
+    await disconnect(world.engine, CELL, "yue", "x")
+    world.now_ms += 500
+    await sweep(world)
+    assert nodes_of(await world.cell(), A, BUSY) == found
+
+
+async def test_a_job_on_its_way_to_yue_takes_the_way_to_zh(world: World) -> None:
+    await join(world, "yue", nmt_pairs=[["en", "yue"]], health="degraded")
+    await wait(world, {A: 60_000}, "en:yue")
+    await join(world, "zh")
+    assert nodes_of(await world.cell(), A) == [""]
+    await heartbeat(world.engine, CELL, "yue", nmt_pairs=[])
+    assert nodes_of(await world.cell(), A) == ["zh"]
+
+
+@pytest.mark.parametrize("said", [{}, {"tts_langs": ["en"]}])
+async def test_one_of_two_yue_nodes_falls_and_the_other_keeps_the_job(world: World, said: dict[str, Any]) -> None:
+    """In the same group or in another."""
+    await yue_node(world, "yue1", health="degraded")
+    await yue_node(world, "yue2", health="degraded", **said)
+    await wait(world, {A: 60_000}, "yue:en")
+    await zh_node(world)
+    await heartbeat(world.engine, CELL, "yue1", nmt_pairs=[])
+    assert nodes_of(await world.cell(), A) == [""]
+    await heartbeat(world.engine, CELL, "yue2", nmt_pairs=[])
+    assert nodes_of(await world.cell(), A) == ["zh"]
+
+
+async def test_a_yue_node_that_lacks_what_the_job_needs_keeps_it_all_the_same(world: World) -> None:
+    """It lives, and that is the rule."""
+    await yue_node(world, services={"asr": False})
+    await zh_node(world)
+    await asks(world, A, wanted=Wanted(wait_ms=60_000))
+    assert nodes_of(await world.cell(), A) == [""]
+    await heartbeat(world.engine, CELL, "zh", max_concurrent_jobs=3)
+    assert nodes_of(await world.cell(), A) == [""]
+    await heartbeat(world.engine, CELL, "yue", nmt_pairs=[])
+    assert nodes_of(await world.cell(), A) == ["zh"]
+
+
+async def test_a_zh_node_that_joins_when_no_yue_node_lives_takes_it(world: World) -> None:
+    await wait(world, {A: 60_000}, "yue:en")
+    await zh_node(world)
+    cell = await world.cell()
+    assert (nodes_of(cell, A), cell.queue) == (["zh"], [])
 
 
 async def test_a_zh_node_that_comes_to_have_room_takes_it_once_the_last_yue_node_is_gone(world: World) -> None:
     """By deadline among those who wait for zh itself."""
     await zh_node(world, max_concurrent_jobs=1)
-    await dispatch(world.engine, BUSY, "s1", "zh", "en", seed=1)
+    await asks(world, BUSY, "zh")
     await wait(world, {C: 60_000}, "zh:en")
     await wait(world, {A: 50_000, B: 70_000}, "yue:en")
     world.now_ms = NOW
@@ -129,9 +296,7 @@ async def test_a_zh_node_that_comes_to_have_room_takes_it_once_the_last_yue_node
         await done(world.engine, job_id, attempt, "zh")
         order += [name for name, job in (await world.cell()).jobs.items() if job.state == "RESERVED"]
     assert order == [A, C, B]
-    cell = await world.cell()
-    assert cell.queue == []
-    assert f"w:{YUE}" not in cell.due
+    assert (await world.cell()).queue == []
 
 
 async def test_a_zh_node_that_comes_to_have_room_leaves_it_to_the_yue_node_that_lives(world: World) -> None:
@@ -144,108 +309,217 @@ async def test_a_zh_node_that_comes_to_have_room_leaves_it_to_the_yue_node_that_
     assert nodes_of(await world.cell(), A) == ["yue"]
 
 
-async def test_those_who_wait_look_in_order_until_there_is_no_node(world: World) -> None:
+async def test_those_who_wait_are_served_in_order_until_there_is_no_node(world: World) -> None:
     await zh_node(world, max_concurrent_jobs=2)
     await yue_node(world, health="degraded")
-    await wait(world, {A: 50_000, B: 40_000, C: 60_000}, "yue:en")
-    await leave(world.engine, CELL, "yue")
-    now = world.now_ms = T0 + 100
+    await wait(world, {A: 50_000, B: 45_000, C: 60_000}, "yue:en")
+    await until_stale(world, "zh")
     answer, changes = await watch(world, reap(world.engine, CELL))
     assert answer == Settled(1, False)
     for job_id in (A, B):
         assert changes["jobs"][job_id].pop("seed")
     assert changes == together(
         {
-            "nodes": {"zh": {"used": 2, "standing": 1}},
-            "standing": {"zh": 17},
+            "nodes": {"zh": {"used": 2, "standing": 2}, "yue": {"standing": 7}},
+            "standing": {"zh": 18, "yue": 39},
             "room": {1: 0},
-            "due": {f"w:{YUE}": now + 100},
+            "due": {"n:yue": T0 + 45_000},
         },
-        served(A, "zh", "1-zh", now, deadline=T0 + 50_000, need=YUE),
-        served(B, "zh", "1-zh", now, deadline=T0 + 40_000, need=YUE),
+        served(A, "zh", "1-zh", STALE, deadline=T0 + 50_000, pair="yue:en"),
+        served(B, "zh", "1-zh", STALE, deadline=T0 + 45_000, pair="yue:en"),
     )
+    assert waiting(await world.cell()) == [queued(C, DEADLINE, "yue:en")]
 
 
-async def test_a_look_avoids_the_nodes_that_had_the_job(world: World) -> None:
+async def test_a_fall_avoids_the_nodes_that_had_the_job(world: World) -> None:
     for node_id in ("zh1", "zh2"):
         await zh_node(world, node_id)
-    await dispatch(world.engine, A, "s1", "yue", "en", seed=1)
+    await asks(world, A)
     had = (await world.cell()).jobs[A].node
     other = "zh2" if had == "zh1" else "zh1"
     await yue_node(world, health="degraded")
     await fail(world.engine, A, 1, had, reason="broken")
     assert nodes_of(await world.cell(), A) == [""]
-    await leave(world.engine, CELL, "yue")
-    world.now_ms += 100
-    await sweep(world)
+    await heartbeat(world.engine, CELL, "yue", nmt_pairs=[])
     assert nodes_of(await world.cell(), A) == [other]
 
 
-async def test_no_more_than_64_are_looked_after_at_a_time(world: World) -> None:
-    await zh_node(world, max_concurrent_jobs=100)
-    await yue_node(world, health="degraded")
-    names = [f"{CELL}.j{number:03}" for number in range(65)]
-    await wait(world, dict.fromkeys(names, 60_000), "yue:en")
-    await leave(world.engine, CELL, "yue")
-    now = world.now_ms = T0 + 100
-    assert await sweep(world) == Settled(1, True)
-    cell = await world.cell()
-    assert nodes_of(cell, *names) == ["zh"] * 64 + [""]
-    assert (len(cell.queue), cell.due[f"w:{YUE}"]) == (1, now)
-    assert await sweep(world) == Settled(1, False)
-    cell = await world.cell()
-    assert nodes_of(cell, names[-1]) == ["zh"]
-    assert f"w:{YUE}" not in cell.due
+class TestAtMost64AtATime:
+    """The due-list comes back for the rest."""
+
+    async def test_the_65th_is_served_by_the_next_visit(self, world: World) -> None:
+        names = await crowd(world, 65, slots=100)
+        assert await sweep(world) == Settled(1, True)
+        cell = await world.cell()
+        assert nodes_of(cell, *names) == ["zh"] * 64 + [""]
+        assert (len(waiting(cell)), cell.due["f:"]) == (1, STALE)
+        answer, changes = await watch(world, reap(world.engine, CELL))
+        assert answer == Settled(1, False)
+        assert changes["jobs"][names[-1]].pop("seed")
+        last = served(names[-1], "zh", "1-zh", STALE, pair="yue:en")
+        assert changes == together({"nodes": {"zh": {"used": 65}}, "due": {"f:": GONE}}, last)
+
+    async def test_exactly_64_are_served_at_once(self, world: World) -> None:
+        await crowd(world, 64, slots=100)
+        assert await sweep(world) == Settled(1, False)
+        cell = await world.cell()
+        assert (cell.queue, "f:" in cell.due) == ([], False)
+
+    async def test_the_64th_that_finds_no_node_calls_nobody_back(self, world: World) -> None:
+        await crowd(world, 65, slots=63)
+        assert await sweep(world) == Settled(1, False)
+        cell = await world.cell()
+        assert (len(waiting(cell)), "f:" in cell.due) == (2, False)
+
+    async def test_a_visit_that_finds_no_node_for_the_rest_is_the_last(self, world: World) -> None:
+        await crowd(world, 65, slots=64)
+        assert await sweep(world) == Settled(1, True)
+        assert await watch(world, reap(world.engine, CELL)) == (Settled(1, False), {"due": {"f:": GONE}})
+        assert len(waiting(await world.cell())) == 1
+
+    async def test_a_newcomer_is_behind_all_of_them(self, world: World) -> None:
+        """The dispatch goes on with them, over several runs where it must, and has what is left."""
+        names = await crowd(world, 130, slots=131)
+        assert isinstance(await asks(world, A, "zh"), Placed)
+        assert nodes_of(await world.cell(), *names) == ["zh"] * 130
+        assert code_of(await asks(world, B, "zh")) == "ALL_CANDIDATES_FULL_OR_FAILED"
+
+    async def test_a_node_that_has_not_served_all_who_wait_for_it_is_theirs(self, world: World) -> None:
+        await yue_node(world, health="degraded")
+        names = [f"{CELL}.j{n:03}" for n in range(65)]
+        await wait(world, dict.fromkeys(names, 60_000), "zh:en")
+        await wait(world, {A: 70_000}, "yue:en")
+        await zh_node(world, max_concurrent_jobs=65)
+        await heartbeat(world.engine, CELL, "yue", nmt_pairs=[])
+        assert nodes_of(await world.cell(), A, names[-1]) == ["", ""]
+        await sweep(world)
+        assert nodes_of(await world.cell(), A, names[-1]) == ["", "zh"]
 
 
-async def test_exactly_64_are_looked_after_at_once(world: World) -> None:
-    await zh_node(world, max_concurrent_jobs=100)
-    await yue_node(world, health="degraded")
-    await wait(world, {f"{CELL}.j{number:03}": 60_000 for number in range(64)}, "yue:en")
-    await leave(world.engine, CELL, "yue")
-    world.now_ms += 100
-    assert await sweep(world) == Settled(1, False)
-    assert (await world.cell()).queue == []
+class TestWhoIsPassedOver:
+    """A fall looks at each pair until it finds nobody; what one job alone wishes does not count against the others."""
+
+    async def test_a_pair_for_which_there_is_no_room_does_not_stop_another(self, world: World) -> None:
+        await zh_node(world, health="degraded")
+        await zh_node(world, "fr", nmt_pairs=[["zh", "fr"]])
+        await yue_node(world, nmt_pairs=[["yue", "en"], ["yue", "fr"]], health="degraded")
+        await wait(world, {A: 50_000, B: 60_000}, "yue:en")
+        await wait(world, {C: 60_000}, "yue:fr")
+        await heartbeat(world.engine, CELL, "yue", nmt_pairs=[])
+        assert nodes_of(await world.cell(), A, B, C) == ["", "", "fr"]
+
+    async def test_a_pair_that_somebody_serves_does_not_stop_another(self, world: World) -> None:
+        await zh_node(world, nmt_pairs=[["zh", "en"], ["zh", "fr"]])
+        await yue_node(world, health="degraded")
+        await yue_node(world, "fr", nmt_pairs=[["yue", "fr"]], health="degraded")
+        await wait(world, {A: 60_000}, "yue:en")
+        await wait(world, {C: 60_000}, "yue:fr")
+        await heartbeat(world.engine, CELL, "fr", nmt_pairs=[])
+        assert nodes_of(await world.cell(), A, C) == ["", "zh"]
+
+    async def test_the_rest_of_a_pair_for_which_there_is_no_room_waits_at_one_read_each(self, world: World) -> None:
+        """Where the first finds no node, the others need not look for one."""
+        await zh_node(world, health="degraded", max_concurrent_jobs=20)
+        names = [f"{CELL}.j{n:03}" for n in range(13)]
+        costs = []
+        for some in (names[:3], names[3:]):
+            await yue_node(world, health="degraded")
+            for name in some:
+                await asks(world, name, wanted=Wanted(wait_ms=60_000))
+            before = await calls(world)
+            await heartbeat(world.engine, CELL, "yue", nmt_pairs=[])
+            costs.append(await calls(world) - before)
+        assert costs[1] - costs[0] == {"hget": 10}
+        assert len(waiting(await world.cell())) == 13
+        await heartbeat(world.engine, CELL, "zh", health="ready")
+        assert nodes_of(await world.cell(), *names) == ["zh"] * 13
+
+    async def test_those_whose_pair_somebody_serves_wait_at_one_read_each(self, world: World) -> None:
+        """Whatever they wish."""
+        await yue_node(world, health="degraded")
+        names = [f"{CELL}.j{n:03}" for n in range(13)]
+        costs = []
+        for some in (names[:3], names[3:]):
+            await yue_node(world, "yue2", health="degraded")
+            for name in some:
+                await asks(world, name, wanted=Wanted(wait_ms=60_000, exclude_node_ids=["n9"]))
+            before = await calls(world)
+            await heartbeat(world.engine, CELL, "yue2", nmt_pairs=[])
+            costs.append(await calls(world) - before)
+        assert costs[1] - costs[0] == {"hget": 10}
+
+    @pytest.mark.parametrize(
+        "wanted",
+        [
+            {"exclude_node_ids": ["zh"]},
+            {"labels": {"region": "eu"}},
+            {"preferred_node_id": "yue", "strict": True},
+        ],
+    )
+    async def test_a_job_with_wishes_that_finds_no_node_does_not_stop_the_others(
+        self, world: World, wanted: dict[str, Any]
+    ) -> None:
+        await yue_node(world, health="degraded", labels={"region": "eu"})
+        await zh_node(world)
+        await asks(world, A, wanted=Wanted(wait_ms=60_000, **wanted), limits=Limits(timeout_ms=50_000))
+        await asks(world, B, wanted=Wanted(wait_ms=60_000))
+        await heartbeat(world.engine, CELL, "yue", nmt_pairs=[])
+        assert nodes_of(await world.cell(), A, B) == ["", "zh"]
+
+    async def test_a_job_that_needs_more_and_finds_no_node_does_not_stop_the_others(self, world: World) -> None:
+        await yue_node(world, health="degraded", tts_langs=["en"])
+        await zh_node(world)
+        spoken = Wanted(services=["asr", "nmt", "semantic", "tts"], wait_ms=60_000)
+        await asks(world, A, wanted=spoken, limits=Limits(timeout_ms=50_000))
+        await asks(world, B, wanted=Wanted(wait_ms=60_000))
+        _, _ = await watch(world, heartbeat(world.engine, CELL, "yue", nmt_pairs=[]))
+        assert nodes_of(await world.cell(), A, B) == ["", "zh"]
+
+    async def test_one_of_two_is_cancelled_and_the_other_is_served(self, world: World) -> None:
+        await zh_node(world)
+        await yue_node(world, health="degraded")
+        await wait(world, {A: 60_000, B: 50_000}, "yue:en")
+        _, changes = await watch(world, cancel(world.engine, B))
+        assert changes["queue"] == {queued(B, T0 + 50_000, "yue:en"): GONE}
+        await heartbeat(world.engine, CELL, "yue", nmt_pairs=[])
+        assert nodes_of(await world.cell(), A) == ["zh"]
 
 
-async def test_the_64th_that_finds_no_node_looks_again_later_and_not_at_once(world: World) -> None:
-    await zh_node(world, max_concurrent_jobs=63)
-    await yue_node(world, health="degraded")
-    await wait(world, {f"{CELL}.j{number:03}": 60_000 for number in range(65)}, "yue:en")
-    await leave(world.engine, CELL, "yue")
-    now = world.now_ms = T0 + 100
-    assert await sweep(world) == Settled(1, False)
-    cell = await world.cell()
-    assert (len(cell.queue), cell.due[f"w:{YUE}"]) == (2, now + 100)
-
-
-async def test_one_of_two_is_cancelled_and_the_look_stays_for_the_other(world: World) -> None:
-    await wait(world, {A: 60_000, B: 50_000}, "yue:en")
-    await cancel(world.engine, B)
-    assert (await world.cell()).due[f"w:{YUE}"] == T0 + 100
-    _, changes = await watch(world, cancel(world.engine, A))
-    assert changes["due"][f"w:{YUE}"] == GONE
-
-
-async def test_a_dispatch_looks_for_those_who_wait_before_it_chooses(world: World) -> None:
+async def test_a_dispatch_that_finds_the_fall_serves_those_who_wait_before_it_chooses(world: World) -> None:
     await zh_node(world, max_concurrent_jobs=1)
     await yue_node(world, health="degraded")
     await wait(world, {A: 60_000}, "yue:en")
-    await leave(world.engine, CELL, "yue")
-    world.now_ms += 100
-    answer = await dispatch(world.engine, B, "s1", "zh", "en")
-    assert code_of(answer) == "ALL_CANDIDATES_FULL_OR_FAILED"
+    await until_stale(world, "zh")
+    assert code_of(await asks(world, B, "zh")) == "ALL_CANDIDATES_FULL_OR_FAILED"
     assert nodes_of(await world.cell(), A) == ["zh"]
 
 
-async def test_a_look_does_not_overtake_who_waits_for_the_node_that_has_just_rested(world: World) -> None:
-    """A must hurry more than B, and one sweep finds both that the zh node has rested and that B may look."""
-    await yue_node(world)
-    await zh_node(world, max_concurrent_jobs=1)
-    await dispatch(world.engine, A, "s1", "zh", "en", seed=1)
-    await fail(world.engine, A, 1, "zh", reason="", overloaded=True, retry_after_ms=100)
-    await dispatch(world.engine, B, "s1", "yue", "en", seed=1, limits=Limits(timeout_ms=90_000))
-    await leave(world.engine, CELL, "yue")
-    world.now_ms += 100
-    await sweep(world)
-    assert nodes_of(await world.cell(), A, B) == ["zh", ""]
+@pytest.mark.parametrize("zh", ["a-zh", "zh"])
+async def test_a_fall_does_not_overtake_who_waits_for_the_node_that_has_just_rested(world: World, zh: str) -> None:
+    """A must hurry more than B, and one sweep finds both that the zh node has rested and that B may go there."""
+    await yue_node(world, health="degraded")
+    await wait(world, {B: 90_000}, "yue:en")
+    await zh_node(world, zh, max_concurrent_jobs=1)
+    await asks(world, A, "zh")
+    await fail(world.engine, A, 1, zh, reason="", overloaded=True, retry_after_ms=35_000)
+    await until_stale(world, zh)
+    assert await sweep(world) == Settled(2, False)
+    assert nodes_of(await world.cell(), A, B) == [zh, ""]
+
+
+async def test_a_node_that_goes_over_from_yue_to_zh_takes_who_must_hurry(world: World) -> None:
+    """Its own fall lets A go to it; C waits for just such a node, and has less time."""
+    await yue_node(world, "n1", semantic_langs=["yue", "zh"], max_concurrent_jobs=1, health="degraded")
+    await wait(world, {A: 50_000}, "yue:en")
+    await wait(world, {C: 40_000}, "zh:en")
+    await heartbeat(world.engine, CELL, "n1", nmt_pairs=[["zh", "en"]], health="ready")
+    assert nodes_of(await world.cell(), A, C) == ["", "n1"]
+
+
+async def test_of_two_pairs_that_fall_together_the_earliest_deadline_goes_first(world: World) -> None:
+    await zh_node(world, nmt_pairs=[["zh", "en"], ["zh", "fr"]], max_concurrent_jobs=1)
+    await yue_node(world, nmt_pairs=[["yue", "en"], ["yue", "fr"]], health="degraded")
+    await wait(world, {A: 50_000}, "yue:en")
+    await wait(world, {C: 40_000}, "yue:fr")
+    await heartbeat(world.engine, CELL, "yue", nmt_pairs=[])
+    assert nodes_of(await world.cell(), A, C) == ["", "zh"]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from lingua_scheduler.core.limits import Limits
+from lingua_scheduler.core.wanted import Hints, Wanted
 from tests.property.messages import (
     CAPABILITIES,
     CHANGES,
@@ -14,6 +17,7 @@ from tests.property.messages import (
     Beat,
     Disconnect,
     Dispatch,
+    Fault,
     Intend,
     Leave,
     Message,
@@ -93,6 +97,10 @@ def some_intent(rng: Random) -> Intend:
     return Intend(rng.choice(("drain", "resume", "resume", "resume", "evict")), _node(rng))
 
 
+def some_fault(rng: Random) -> Fault:
+    return Fault(_node(rng), rng.choice(("", "whisper", "m2m")), rng.choice(("asr", "tone", "")))
+
+
 def some_leave(rng: Random) -> Leave:
     return Leave(_node(rng), rng.choice(("", "same", "0-old")))
 
@@ -110,6 +118,35 @@ LIMITS: Final = (
 )
 
 
+def some_wanted(rng: Random) -> Wanted:
+    """What most want, or something that is harder to have."""
+    wanted = rng.choice(
+        (
+            *[Wanted()] * 4,
+            Wanted(services=("asr", "nmt", "semantic", "tts")),
+            Wanted(services=("semantic", "tone")),
+            Wanted(labels={"at": "eu"}),
+            Wanted(two_way=True),
+            Wanted(exclude_node_ids=rng.sample(NODES, rng.randint(1, 4))),
+            Wanted(preferred_node_id=rng.choice(NODES)),
+            Wanted(preferred_node_id=rng.choice(NODES), strict=True),
+        )
+    )
+    policy = rng.choice((*["random"] * 3, "spread", "sticky_pool", "least_loaded"))
+    return msgspec.structs.replace(wanted, policy=policy, wait_ms=rng.choice((0, 0, 0, 150, 60_000)))
+
+
+def some_hints(rng: Random) -> Hints:
+    return rng.choice(
+        (
+            *[Hints()] * 4,
+            Hints(bound_node_id=rng.choice(NODES)),
+            Hints(last_node_id=rng.choice(NODES), last_pool=rng.choice(("blue", "red"))),
+            Hints(seen_node_ids=rng.sample(NODES, rng.randint(1, 4))),
+        )
+    )
+
+
 def some_dispatch(rng: Random) -> Dispatch:
     return Dispatch(
         again=rng.choice((*[None] * 6, rng.randrange(9), rng.randrange(99))),
@@ -117,6 +154,8 @@ def some_dispatch(rng: Random) -> Dispatch:
         limits=rng.choice(LIMITS),
         seed=rng.randrange(2**32),
         body=rng.choice(("", "hello")),
+        wanted=some_wanted(rng),
+        hints=some_hints(rng),
     )
 
 
@@ -172,6 +211,7 @@ _ANYTHING: Final[tuple[Callable[[Random], Message], ...]] = (
     some_join,
     some_beat,
     some_intent,
+    some_fault,
     some_leave,
     some_disconnect,
     some_dispatch,

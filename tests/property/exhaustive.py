@@ -260,14 +260,14 @@ def _jobs_end_once(before: State, cell: Cell) -> Iterator[str]:
 
 def _refusals_are_true(before: State, move: Move, answer: list[Any], cell: Cell) -> Iterator[str]:
     """S19, and no job where it must not be."""
-    free = [node_id for node_id, node in cell.nodes.items() if stands(node) == Standing.available]
+    free = [node_id for node_id, node in cell.nodes.items() if stands(node) <= Standing.suspect]
     if answer[0] == "ALL_CANDIDATES_FULL_OR_FAILED" and free:
         yield f"S19 {move.job} was refused, and {free} have room"
     if answer[0] == "NO_CAPABLE_NODE" and cell.nodes:
         yield f"S19 {move.job} was refused, and {list(cell.nodes)} can do it"
     if answer[0] == "PLACED" and not move.after_ms:
         chosen = before.cell.nodes[answer[2]]
-        if stands(chosen) != Standing.available:
+        if stands(chosen) > Standing.suspect:
             yield f"S1 {move.job} is on {answer[2]}, which was {stands(chosen).name}"
 
 
@@ -288,6 +288,10 @@ def _essence(cell: Cell, fleet: Fleet) -> tuple[Any, ...]:
             max(0, node.away_until_ms - NOW_MS),
             max(0, node.rest_until_ms - NOW_MS),
             NOW_MS - node.seen_at_ms,
+            node.recent,
+            max(0, node.probe_at_ms - NOW_MS),
+            node.flaps if NOW_MS - node.flapped_at_ms < RULES.flap_window_ms else 0,
+            min(NOW_MS - node.flapped_at_ms, RULES.flap_window_ms),
             cell.due.get(f"n:{name}", 0) - NOW_MS,
         )
         for name, node in sorted(cell.nodes.items())

@@ -12,7 +12,10 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.attempt_end import CAUSES
-from lingua_scheduler.core.records import FORGET_FROM, JobRecord, Past, PastAttempt, Profile, Standing
+from lingua_scheduler.core.capability import SERVICES
+from lingua_scheduler.core.needs import LACKING, MARKED, MUTE, PRIVATE
+from lingua_scheduler.core.records import FORGET_FROM, Choice, JobRecord, Mark, Past, PastAttempt, Profile, Standing
+from lingua_scheduler.core.wanted import Hints, Wanted
 from lingua_scheduler.store.face import pack
 
 if TYPE_CHECKING:
@@ -60,6 +63,28 @@ class Word:
     def serves(self, pair: str) -> bool:
         return not {pair, pair.partition(":")[0] + ":*"}.isdisjoint(self.pairs)
 
+    def lacks(self, target: str) -> int:
+        """What it lacks for a pair with this target, as the index has it."""
+        bits = sum(LACKING[name] for name, ready in self.services if not ready)
+        return bits + MUTE * (not self.speaks(target)) + PRIVATE * (not self.public)
+
+    def speaks(self, language: str) -> bool:
+        return not isinstance(self.tts, bool) and language in self.tts
+
+    def suits(self, pair: str, wanted: Wanted, *, named: bool) -> bool:
+        """Whether it serves a pair and has all that a job wants; `named`: the job names it."""
+        src, tgt = pair.split(":")
+        lacking = {name for name, ready in self.services if not ready}
+        return (
+            self.serves(pair)
+            and (self.serves(f"{tgt}:{src}") or not wanted.two_way)
+            and lacking.isdisjoint(wanted.services)
+            and ("tts" not in wanted.services or self.speaks(tgt))
+            and ("tts" not in wanted.services or not wanted.two_way or self.speaks(src))
+            and set(wanted.labels.items()) <= set(self.labels)
+            and (self.public or named)
+        )
+
     @cached_property
     def capability(self) -> Capability:
         """Nodes for which this is equal are interchangeable."""
@@ -102,6 +127,17 @@ class NodeFacts:
     lost_at: int = 0
     away_until: int = 0
     rest_until: int = 0
+    #: What became of its last five jobs, the newest last: whether it failed them.
+    failed: tuple[bool, ...] = ()
+    #: When it may be tried with a job again, if it is under suspicion.
+    probe_at: int = 0
+    ack_ms: int = 0
+    typical_ms: int = 0
+    flaps: int = 0
+    flapped_at: int = 0
+    marks: dict[str, Mark] = field(default_factory=dict)
+    marking_since: int = 0
+    marked: int = 0
     #: What it held when it last spoke, which may be more than it now wants to hold.
     held: int = 0
     #: Time passes, but the index knows only what was so when somebody last looked.
@@ -109,6 +145,9 @@ class NodeFacts:
     heard_when_judged: int = 0
     looked_at: int = 0
     heard_when_looked: int = 0
+    probe_when_looked: int = 0
+    #: When its slots or its last jobs last changed, or it was judged.
+    loaded_at: int = 0
     #: It had so much work when it was lost that this takes another look.
     unfinished_at: int | None = None
     #: It had room for more who wait than could be served at a time.
@@ -122,10 +161,31 @@ class NodeFacts:
     def serves(self, pair: str) -> bool:
         return self.word.serves(pair) and not self.crowded
 
+    @property
+    def marked_types(self) -> tuple[str, ...]:
+        """The services that do not work, by their types."""
+        types = {mark.type for mark in self.marks.values()}
+        return SERVICES if "" in types else tuple(sorted(types))
+
+    @property
+    def capability(self) -> Capability:
+        """Nodes for which this is equal are interchangeable, now."""
+        return (*self.word.capability, sum(MARKED[name] for name in self.marked_types))
+
+    def lacks(self, target: str) -> int:
+        return self.word.lacks(target) + sum(MARKED[name] for name in self.marked_types)
+
+    def suits(self, pair: str, wanted: Wanted, *, named: bool, marked: bool = False) -> bool:
+        """Whether it serves a pair and has all that a job wants; `marked`: whatever does not work for the moment."""
+        works = marked or not set(wanted.services) & set(self.marked_types)
+        return works and not self.crowded and self.word.suits(pair, wanted, named=named)
+
     def standing(self, at: int, used: int, rules: Rules) -> Standing:
         """Why it can or cannot be chosen: it is dead, in a grace, maybe dead; else the first reason that holds."""
         heard_at = self.seen_at if at > self.judged_at else self.heard_when_judged
-        if self.lost_at or (at >= heard_at + rules.stale_ms and not self.away_until):
+        if self.lost_at:
+            return Standing.lost
+        if at >= heard_at + rules.stale_ms and not self.away_until:
             return Standing.stale
         if self.away_until:
             return Standing.not_ready
@@ -133,9 +193,39 @@ class NodeFacts:
             Standing.draining: self.intent != "active",
             Standing.not_ready: self.reported != "ready" or self.cut_off,
             Standing.resting: at < self.rest_until,
+            Standing.suspect_full: self._doubtful(at, used) and used >= self.max,
+            Standing.suspect: self._doubtful(at, used),
             Standing.full: used >= self.max,
         }
         return next((standing for standing, holds in reasons.items() if holds), Standing.available)
+
+    @property
+    def suspect(self) -> bool:
+        return sum(self.failed) >= 3
+
+    @property
+    def recent(self) -> int:
+        return sum(failed << age for age, failed in enumerate(reversed(self.failed)))
+
+    def _doubtful(self, at: int, used: int) -> bool:
+        """Under suspicion, and not just being tried."""
+        return self.suspect and (used > 0 or max(at, self.loaded_at) < self.probe_at)
+
+    def blame(self, now: int, rules: Rules) -> None:
+        self.failed = (*self.failed, True)[-5:]
+        if self.suspect:
+            self.probe_at = now + rules.probe_ms
+        self.loaded_at = now
+
+    def praise(self, ack_ms: int | None, took_ms: int, now: int) -> None:
+        self.failed = (*self.failed, False)[-5:] if any(self.failed) else ()
+        self.probe_at = now if self.suspect else 0
+        self.ack_ms = self.ack_ms if ack_ms is None else (7 * self.ack_ms + ack_ms) // 8
+        self.typical_ms = (7 * self.typical_ms + took_ms) // 8
+
+    def flap(self, now: int, rules: Rules) -> None:
+        self.flaps = 1 + (self.flaps if now < self.flapped_at + rules.flap_window_ms else 0)
+        self.flapped_at = now
 
     def due(self, rules: Rules) -> int:
         """The next moment, seen from the last look, at which time alone changes something."""
@@ -147,7 +237,8 @@ class NodeFacts:
             return self.away_until
         seen_at = self.heard_when_looked
         moments = [seen_at + rules.offline_ms]
-        moments += [at for at in (seen_at + rules.stale_ms, self.rest_until) if at > self.looked_at]
+        may_come = (seen_at + rules.stale_ms, self.rest_until, self.probe_when_looked)
+        moments += [at for at in may_come if at > self.looked_at]
         return min(moments)
 
     def profile(self) -> Profile:
@@ -167,6 +258,9 @@ class NodeFacts:
             load=self.load,
             about=self.about,
             update=self.update,
+            marks=list(self.marks.values()),
+            marking_since_ms=self.marking_since,
+            marked=self.marked,
         )
 
 
@@ -186,6 +280,9 @@ class JobFacts:
     ticket: Ticket
     created_at: int
     seed: int
+    wanted: Wanted = Wanted()  # noqa: RUF009 - frozen
+    hints: Hints = Hints()  # noqa: RUF009
+    choice: Choice = Choice()  # noqa: RUF009
     attempt: int = 0
     node: str = ""
     epoch: str = ""
@@ -218,14 +315,14 @@ class JobFacts:
     @property
     def live(self) -> bool:
         """Whether an attempt is under way."""
-        return self.end is None and not any(past.attempt == self.attempt for past in self.history)
+        return self.end is None and not self.waits
 
     @property
     def state(self) -> State:
         if self.end is not None:
             return self.end
         if not self.live:
-            return "RETRYING"
+            return "RETRYING" if self.attempt else "WAITING"
         if self.started_at:
             return "RUNNING"
         if self.accepted_at:
@@ -233,14 +330,9 @@ class JobFacts:
         return "DISPATCHED" if self.dispatched_at else "RESERVED"
 
     @property
-    def need(self) -> str:
-        """What it stands in the queue for."""
-        return ">".join(filter(None, (self.ticket.pair, self.ticket.fallback)))
-
-    @property
-    def place(self) -> str:
-        """Where it stands there."""
-        return f"{self.need}:{self.deadline_at:015}:{self.ticket.job}"
+    def hurry(self) -> tuple[int, str]:
+        """Who has the least of these is served first."""
+        return self.deadline_at, self.ticket.job
 
     @property
     def accepted(self) -> bool:
@@ -261,7 +353,7 @@ class JobFacts:
         if self.end is not None:
             return FORGET_FROM + (self.ended_at + rules.job_record_ttl_ms if self.erased else self.text_until)
         if not self.live:
-            return self.deadline_at
+            return self.deadline_at if self.attempt else self.created_at + self.ticket.wait_ms
         if self.held_until:
             return min(self.held_until, self.deadline_at)
         if self.watched:
@@ -292,5 +384,7 @@ class JobFacts:
                 released_at_ms=self.released_at,
                 reason=self.reason,
                 attempts=self.history,
+                reasons=self.choice.reasons,
             ),
+            chosen=self.choice.packed(),
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lingua_scheduler.core.records import Event
+from lingua_scheduler.core.wanted import Hints, Wanted
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ CAPABILITIES: Final[tuple[dict[str, object], ...]] = (
     {"semantic_langs": ["zh"], "asr_langs": ["zh", "fr"], "nmt_pairs": [["*", "en"]]},
     {"semantic_langs": ["en", "zh"], "nmt_pairs": "any", "asr_langs": ["zh"]},
     {"semantic_langs": ["yue", "zh"], "tts_langs": ["en"]},
-    {"semantic_langs": ["zh"], "tts_langs": ["en"], "services": {"tts": True, "asr": False}, "labels": {"at": "eu"}},
+    {"semantic_langs": ["zh"], "tts_langs": ["en"], "services": {"tts": True, "tone": False}, "labels": {"at": "eu"}},
     {"semantic_langs": ["zh"], "nmt_pairs": [["zh", "*"], ["zh", "en"]], "accept_public_jobs": False},
     {"semantic_langs": ["zh", "en"], "nmt_pairs": [["en", "en"], ["zh", "zh"]]},
     {"semantic_langs": ["zh"], "nmt_pairs": []},
@@ -40,10 +41,20 @@ CHANGES: Final[tuple[dict[str, object], ...]] = (
     {"nmt_pairs": []},
     {"tts_langs": ["en"]},
     {"semantic_langs": ["yue"]},
-    {"labels": {"at": "us"}},
+    {"labels": {"at": "us", "group": "blue"}},
+    {"services": {"asr": False}},
+    {"services": {}},
     {"semantic_langs": ["zh", "en"], "asr_langs": ["zh", "en"]},
 )
-LANGUAGES: Final = (*[("zh", "en")] * 6, ("en", "zh"), ("yue", "en"), ("yue", "en"), ("fr", "en"), ("zh", "fr"))
+LANGUAGES: Final = (
+    *[("zh", "en")] * 6,
+    ("zh", "zh"),
+    ("en", "zh"),
+    ("yue", "en"),
+    ("yue", "en"),
+    ("fr", "en"),
+    ("zh", "fr"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +138,7 @@ def running_of(now: Situation, node_id: str, how: str) -> list[tuple[str, int]] 
     model = now.model
     held = [(job_id, attempt) for _, job_id, attempt in model.leases_of(node_id)]
     live = [(job_id, attempt) for _, job_id, attempt in model.leases_of(node_id, fenced=False)]
-    elsewhere = [(job_id, job.attempt) for job_id, job in model.jobs.items()]
+    elsewhere = [(job_id, max(job.attempt, 1)) for job_id, job in model.jobs.items()]
     words = {
         "untold": None,
         "nothing": [],
@@ -180,6 +191,18 @@ class Intend:
 
 
 @dataclass(frozen=True)
+class Fault:
+    """A service of a node was seen not to work."""
+
+    node: str
+    service: str
+    type: str
+
+    def op(self, now: Situation) -> Op:  # noqa: ARG002
+        return Op("mark", {"cell": CELL, "node_id": self.node, "service": self.service, "service_type": self.type})
+
+
+@dataclass(frozen=True)
 class Leave:
     node: str
     epoch: str
@@ -214,6 +237,8 @@ class Dispatch:
     limits: Limits
     seed: int
     body: str
+    wanted: Wanted = Wanted()  # noqa: RUF009 - frozen
+    hints: Hints = Hints()  # noqa: RUF009
 
     def op(self, now: Situation) -> Op:
         if self.again is None or not now.serial:
@@ -230,6 +255,8 @@ class Dispatch:
             "limits": self.limits,
             "seed": self.seed,
             "body": self.body,
+            "wanted": self.wanted,
+            "hints": self.hints,
         }
         return Op("dispatch", named)
 
@@ -263,11 +290,11 @@ class Aim:
             return job.ticket.job, entry.attempt, entry.node, job.epoch
         if self.at == "ended" and ended:
             job = _pick(ended, self.pick)
-            return job.ticket.job, job.attempt, job.node, job.epoch
+            return job.ticket.job, max(job.attempt, 1), job.node or "n1", job.epoch
         if self.at == "ghost" or not (live or ended):
             return GHOST, 1, "n1", ""
         job = _pick(live or ended, self.pick)
-        job_id, attempt, node_id = job.ticket.job, job.attempt, job.node
+        job_id, attempt, node_id = job.ticket.job, max(job.attempt, 1), job.node or "n1"
         if self.at == "foreign":
             node_id = _pick([other for other in NODES if other != node_id], self.pick)
         return job_id, attempt + (self.at == "next"), node_id, job.epoch
@@ -325,7 +352,7 @@ class Relay:
         return Op("relay", {"cell": CELL, "handed_over": events[self.confirm], "limit": self.limit})
 
 
-Message = Register | Beat | Intend | Leave | Disconnect | Dispatch | Report | OfJob | Reap | Relay
+Message = Register | Beat | Intend | Fault | Leave | Disconnect | Dispatch | Report | OfJob | Reap | Relay
 
 
 def honest_beat(node_id: str, how: str) -> Beat:

@@ -18,11 +18,12 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lingua_scheduler.core.records import Standing
+from lingua_scheduler.core.records import MAX_MARKS, Mark, Standing
 from lingua_scheduler.flows.disconnect import Away, Replaced
 from lingua_scheduler.flows.heartbeat import Beaten
-from lingua_scheduler.flows.intents import Marked
+from lingua_scheduler.flows.intents import Intended
 from lingua_scheduler.flows.leave import Left
+from lingua_scheduler.flows.mark import Debounced, Limited, Marked
 from lingua_scheduler.flows.register import Registered
 from lingua_scheduler.store.face import pack
 from tests.property.facts import CAUSE, NodeFacts, Word
@@ -67,16 +68,25 @@ class Model(JobFlows):
             return no("NODE_ID_CONFLICT")
         if not node and len(self.nodes) >= self.rules.cell_capacity:
             return no("CELL_FULL")
-        crowded = self.needs_too_many_groups(node, word.capability)
         how = self._who(node, credential, epoch, process_id)
+        before = node
+        node = NodeFacts(word) if node is None else replace(node, word=word)
+        node.marks = {} if how == "NEW_PROCESS" else node.marks
+        crowded = self.needs_too_many_groups(before, node.capability)
         goes_on = how in {"RESYNC", "CONTINUED"}
-        if node is None:
-            node = self.nodes[node_id] = NodeFacts(word)
+        self.nodes[node_id] = node
+        if before is None:
             node.intent, _ = self.intents.pop(node_id, ("active", 0))
         if not goes_on:
             node.rest_until = 0
             self.counts["epoch"] += 1
             node.epoch = f"{self.counts['epoch']}-{nonce}"
+        if how == "NEW_PROCESS" and not node.away_until and not node.lost_at:
+            node.flap(self.now, self.rules)
+            node.blame(self.now, self.rules)
+        if node.flaps >= 3 and self.now < node.flapped_at + self.rules.flap_window_ms:
+            rest_ms = min(self.rules.rest_ms * 2 ** (node.flaps - 3), self.rules.max_rest_ms)
+            node.rest_until = max(node.rest_until, self.now + rest_ms)
         node.word, node.crowded, node.load, node.update = word, crowded, [], ""
         node.max, node.acks, node.tells, node.about = max_concurrent_jobs, acks, tells, about
         node.credential, node.connection = credential, connection
@@ -172,9 +182,9 @@ class Model(JobFlows):
             return no("STALE_ATTEMPT")
         digest = _digest(said)
         if digest not in {"", node.update}:
-            word = _word(node.word, said)
-            node.crowded = self.needs_too_many_groups(node, word.capability)
-            node.word, node.update = word, "" if node.crowded else digest
+            node.word, node.crowded = _word(node.word, said), False
+            node.crowded = self.needs_too_many_groups(node, node.capability)
+            node.update = "" if node.crowded else digest
             self.regroup()
         node.seen_at = self.now
         node.reported = node.reported if health is None else health
@@ -201,29 +211,50 @@ class Model(JobFlows):
         self.watch(node_id)
         return Beaten(node.epoch, self.standing(node_id), cancel, [], node.cut_off)
 
-    def drain(self, cell: str, node_id: str) -> Marked | Refusal:
+    def mark(
+        self,
+        cell: str,  # noqa: ARG002
+        node_id: str,
+        service: str = "",
+        service_type: str = "",
+    ) -> Marked | Debounced | Limited | Refusal:
+        node = self.nodes.get(node_id)
+        if node is None:
+            return no("UNKNOWN_NODE")
+        name, rules, old = service or service_type, self.rules, node.marks.get(service or service_type)
+        if old and self.now < old.marked_at_ms + rules.mark_debounce_ms:
+            return Debounced(old.until_ms)
+        fresh = self.now >= node.marking_since + rules.mark_window_ms
+        if (node.marked >= rules.max_marked and not fresh) or (old is None and len(node.marks) >= MAX_MARKS):
+            return Limited()
+        node.marking_since, node.marked = (self.now, 1) if fresh else (node.marking_since, node.marked + 1)
+        node.marks[name] = Mark(name, service_type, self.now, self.now + rules.mark_ttl_ms)
+        self.change_kind(node)
+        return Marked(self.now + rules.mark_ttl_ms)
+
+    def drain(self, cell: str, node_id: str) -> Intended | Refusal:
         return self._mark(cell, node_id, "draining")
 
-    def resume(self, cell: str, node_id: str) -> Marked | Refusal:
+    def resume(self, cell: str, node_id: str) -> Intended | Refusal:
         return self._mark(cell, node_id, "active")
 
-    def evict(self, cell: str, node_id: str) -> Marked | Refusal:
+    def evict(self, cell: str, node_id: str) -> Intended | Refusal:
         answer = self._mark(cell, node_id, "evicted")
         if node_id in self.nodes:
             self.take_away(node_id, "evicted", "evicted")
         return answer
 
-    def _mark(self, cell: str, node_id: str, intent: str) -> Marked | Refusal:  # noqa: ARG002
+    def _mark(self, cell: str, node_id: str, intent: str) -> Intended | Refusal:  # noqa: ARG002
         if node_id in self.intents:
             del self.intents[node_id]
             if intent != "active":
                 self.intents[node_id] = (intent, self.now + self.rules.intent_ttl_ms)
-            return Marked(intent, Standing.stale, 0)
+            return Intended(intent, Standing.lost, 0)
         if node_id not in self.nodes:
             return no("UNKNOWN_NODE")
         self.nodes[node_id].intent = intent
         self.judge(node_id)
-        return Marked(intent, self.standing(node_id), self.used(node_id))
+        return Intended(intent, self.standing(node_id), self.used(node_id))
 
     def leave(self, cell: str, node_id: str, epoch: str = "") -> Left | Refusal:  # noqa: ARG002
         node = self.nodes.get(node_id)
@@ -253,6 +284,8 @@ class Model(JobFlows):
         if not node.lost_at and not node.away_until:
             grace_ms = self.rules.handover_grace_ms if handover else self.rules.reconnect_grace_ms
             node.away_until = self.now + grace_ms
+            if not handover:
+                node.flap(self.now, self.rules)
             self.judge(node_id)
             self.watch(node_id)
         return Away(node.away_until)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from lingua_scheduler.core.records import FORGET_FROM, STANDINGS, Cell, Event, GroupRecord, NodeRecord, Standing
+from lingua_scheduler.core.needs import LACKS
+from lingua_scheduler.core.records import (
+    FORGET_FROM,
+    STANDINGS,
+    SUSPECTS,
+    Cell,
+    Event,
+    GroupRecord,
+    NodeRecord,
+    Standing,
+)
 from lingua_scheduler.store.face import pack
 from tests.property.facts import Capability, Lease, signature_of
 
@@ -34,8 +44,8 @@ class CellFacts:
         self.groups: dict[Capability, int] = {}
         #: What operators want of nodes that are gone, and until when that is remembered.
         self.intents: dict[str, tuple[str, int]] = {}
-        #: When those who wait with a fallback look for a node again.
-        self.looks: dict[str, int] = {}
+        #: When more of those whose pair has nobody left are given to their fallback; 0: there are no more.
+        self.falls_on_at = 0
         self.outbox: dict[Event, int] = {}
         self.counts: Counter[str] = Counter()
 
@@ -60,7 +70,7 @@ class CellFacts:
 
     def group(self, node_id: str) -> int:
         node = self.nodes[node_id]
-        return self.groups[node.word.capability] if node.pairs else 0
+        return self.groups[node.capability] if node.pairs else 0
 
     def members(self, group: int) -> list[str]:
         return sorted(node_id for node_id in self.nodes if self.group(node_id) == group)
@@ -72,14 +82,38 @@ class CellFacts:
         for lease, facts in self.leases.items():
             if facts.until is not None:
                 due[f"l:{name_of(lease)}"] = facts.until
-        due |= {f"w:{need}": at for need, at in self.looks.items()}
+        for node_id, node in self.nodes.items():
+            if node.marks:
+                due[f"m:{node_id}"] = min(mark.until_ms for mark in node.marks.values())
+        due |= {"f:": self.falls_on_at} if self.falls_on_at else {}
         due |= {f"r:{node_id}": node.serves_on_at for node_id, node in self.nodes.items() if node.serves_on_at}
         due |= {f"i:{node_id}": FORGET_FROM + until for node_id, (_, until) in self.intents.items()}
         return due
 
-    def queue(self) -> list[JobFacts]:
-        """Who waits for a node, in the order of the queue."""
-        return sorted((job for job in self.jobs.values() if job.waits), key=lambda job: job.place)
+    def waiting(self) -> list[JobFacts]:
+        """Who waits for a node, the one who must hurry most first."""
+        return sorted((job for job in self.jobs.values() if job.waits), key=lambda job: job.hurry)
+
+    def one_of(self, group: int) -> NodeFacts:
+        """A node of a group; for what they can do, any will do."""
+        return next(node for node_id, node in self.nodes.items() if self.group(node_id) == group)
+
+    def suited(self, pair: str, job: JobFacts, *, named: bool = False, marked: bool = False) -> list[int]:
+        """The groups of a pair that have all that a job wants, in the order of the index: those of any target last."""
+        nodes = {group: self.one_of(group) for group in self.groups.values()}
+        found = [g for g, node in nodes.items() if node.suits(pair, job.wanted, named=named, marked=marked)]
+        return sorted(found, key=lambda group: (pair not in nodes[group].pairs, group))
+
+    def places(self, job: JobFacts) -> list[str]:
+        """Where a job that waits stands in the queue."""
+        ticket, wanted = job.ticket, job.wanted
+        pairs = [pair for pair in (ticket.pair, ticket.fallback) if pair]
+        found = [f"w{ticket.pair}"] + ([f"f{ticket.fallback}"] if ticket.fallback else [])
+        found += [f"n{wanted.preferred_node_id}"] if wanted.preferred_node_id else []
+        if not wanted.strict:
+            line = "x" if ticket.fallback or wanted.exclude_node_ids else "g"
+            found += [f"{line}{group}" for group in {group for pair in pairs for group in self.suited(pair, job)}]
+        return [f"{place}:{job.deadline_at:015}:{ticket.job}" for place in found]
 
     def overdue(self) -> list[str]:
         """What should have been looked at by now, in the order in which it will be."""
@@ -92,7 +126,13 @@ class CellFacts:
         found = {at - FORGET_FROM if at >= FORGET_FROM else at for at in self.due().values()}
         found |= {*self.outbox.values()}
         for node in self.nodes.values():
-            found |= {node.rest_until, node.away_until, node.seen_at + rules.stale_ms, node.seen_at + rules.offline_ms}
+            found |= {
+                node.probe_at,
+                node.rest_until,
+                node.away_until,
+                node.seen_at + rules.stale_ms,
+                node.seen_at + rules.offline_ms,
+            }
         for lease in self.leases.values():
             if lease.fenced_at is not None:
                 found.add(lease.fenced_at + rules.confirm_after_ms)
@@ -103,7 +143,7 @@ class CellFacts:
 
     def regroup(self) -> None:
         """Groups come and go with their nodes."""
-        present = {node.word.capability for node in self.nodes.values() if node.pairs}
+        present = {node.capability for node in self.nodes.values() if node.pairs}
         for capability in present - self.groups.keys():
             self.counts["group"] += 1
             self.groups[capability] = self.counts["group"]
@@ -112,16 +152,17 @@ class CellFacts:
 
     def needs_too_many_groups(self, node: NodeFacts | None, capability: Capability) -> bool:
         """Whether the cell has no room for it, even after the node has left its old group."""
-        others = {other.word.capability for other in self.nodes.values() if other is not node and other.pairs}
+        others = {other.capability for other in self.nodes.values() if other is not node and other.pairs}
         return bool(capability[0]) and capability not in self.groups and len(others) >= self.rules.max_groups
 
     def judge(self, node_id: str) -> None:
-        self.nodes[node_id].judged_at = self.now
+        self.nodes[node_id].judged_at = self.nodes[node_id].loaded_at = self.now
         self.nodes[node_id].heard_when_judged = self.nodes[node_id].seen_at
 
     def watch(self, node_id: str) -> None:
         self.nodes[node_id].looked_at = self.now
         self.nodes[node_id].heard_when_looked = self.nodes[node_id].seen_at
+        self.nodes[node_id].probe_when_looked = self.nodes[node_id].probe_at
         unfinished = self.nodes[node_id].lost_at and self.leases_of(node_id, fenced=False)
         self.nodes[node_id].unfinished_at = self.now if unfinished else None
 
@@ -157,19 +198,29 @@ class CellFacts:
                 acks=int(node.acks),
                 tells=int(node.tells),
                 ceiling=max(node.max, node.held),
+                recent=node.recent,
+                ack_ms=node.ack_ms,
+                typical_ms=node.typical_ms,
+                probe_at_ms=node.probe_at,
+                flaps=node.flaps,
+                flapped_at_ms=node.flapped_at,
             )
-        room = Counter(record.group for record in records.values() if record.standing == Standing.available)
+        room: Counter[int] = Counter()
+        for record in records.values():
+            room[record.group] += {Standing.available: 1, Standing.suspect: SUSPECTS}.get(Standing(record.standing), 0)
         pairs: dict[str, list[int]] = {}
         groups: dict[int, GroupRecord] = {}
         ends: Counter[str] = Counter()
         for capability, group in sorted(self.groups.items(), key=lambda entry: entry[1]):
             served = capability[0]
             assert isinstance(served, tuple)
-            groups[group] = GroupRecord(signature_of(capability), list(served))
+            node = self.one_of(group)
+            groups[group] = GroupRecord(signature_of(capability), node.word.tts, node.word.labels, list(served))
             ends.update({f"{pair.partition(':')[0]}:" for pair in served})
             ends.update({f":{pair.partition(':')[2]}" for pair in served})
             for pair in served:
-                pairs.setdefault(pair, []).append(group)
+                lacks = node.lacks(pair.partition(":")[2])
+                pairs.setdefault(pair, []).append(LACKS * group + lacks)
         texts = {
             f"{job_id}:{name}": text
             for job_id, job in self.jobs.items()
@@ -194,7 +245,7 @@ class CellFacts:
             limbo={
                 name_of(lease): facts.fenced_at for lease, facts in self.leases.items() if facts.fenced_at is not None
             },
-            queue=[job.place for job in self.queue()],
+            queue=sorted(place for job in self.waiting() for place in self.places(job)),
             due=self.due(),
             outbox=self.letters(),
             counts={name: number for name, number in self.counts.items() if number},

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from lingua_scheduler.core.limits import Limits
+from lingua_scheduler.core.needs import LACKING, MUTE, PRIVATE, needs_of
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.records import HEARD_STEP_MS, PastAttempt, Standing, Ticket
 from lingua_scheduler.core.refusal import Breakdown, Refusal, refuse
+from lingua_scheduler.core.wanted import Hints, Policy, Wanted, wishes_of
 from lingua_scheduler.flows.attempts import Delivered, Moved
-from lingua_scheduler.flows.dispatch import Incapable, Placed
+from lingua_scheduler.flows.dispatch import Incapable, Placed, Waiting
 from lingua_scheduler.flows.fail import Failed
 from lingua_scheduler.flows.relay import Taken
 from lingua_scheduler.flows.release import Released
@@ -47,11 +49,15 @@ class JobFlows(Sweep):
         utterance_index: int = 0,
         trace_id: str = "",
         limits: Limits = Limits(),  # noqa: B008 - frozen
+        wanted: Wanted = Wanted(),  # noqa: B008
+        hints: Hints = Hints(),  # noqa: B008
         seed: int = 0,
-    ) -> Placed | Refusal:
+    ) -> Placed | Waiting | Refusal:
         while self.overdue() and self.settle(SETTLED_PER_DISPATCH)[1]:
             self.behind += 1
         known = self.jobs.get(job_id)
+        if known and known.state == "WAITING":
+            return self._waiting(known)
         if known:
             return Placed(known.state, known.node, known.epoch, known.attempt, int(known.acks))
         pair = Pair.of(src_lang, tgt_lang)
@@ -60,41 +66,72 @@ class JobFlows(Sweep):
             session=session_id,
             utterance=utterance_index,
             pair=str(pair),
-            fallback=str(pair.fallback() or ""),
+            fallback="" if wanted.two_way else str(pair.fallback() or ""),
             ack_ms=limits.ack_ms,
             run_ms=limits.run_ms,
             timeout_ms=limits.timeout_ms,
             max_retry=limits.max_retry,
             seed=seed,
             trace=trace_id,
+            needs=needs_of(wanted.services),
+            policy=Policy[wanted.policy],
+            wait_ms=min(wanted.wait_ms, limits.timeout_ms),
+            wishes=wishes_of(wanted, hints, pair),
         )
-        job = JobFacts(ticket, created_at=self.now, seed=seed, payload=body)
-        groups = self.pool(ticket.pair, ticket.fallback)
-        if not groups:
-            served = [other.split(":") for node in self.nodes.values() for other in node.pairs]
-            takes = any(src == pair.src for src, _ in served)
-            gives = any(tgt in {pair.tgt, "*"} for _, tgt in served)
-            self.counts["refused.incapable"] += 1
-            return refuse("NO_CAPABLE_NODE", pair=pair, missing=Incapable(takes, gives).missing(pair))
-        node_id = self.choose(job, groups)
-        if node_id is None:
-            self.counts["refused.full"] += 1
-            return no("ALL_CANDIDATES_FULL_OR_FAILED", self._breakdown(groups))
-        self.jobs[job_id] = job
-        self.reserve(job, node_id)
-        self.counts["accepted"] += 1
-        return Placed("RESERVED", node_id, job.epoch, job.attempt, int(job.acks))
+        job = JobFacts(ticket, self.now, seed, wanted, hints, payload=body)
+        refusal = self._in_vain(job)
+        found = None if refusal else self.choose(job)
+        if found:
+            self.jobs[job_id] = job
+            self.reserve(job, *found)
+            self.counts["accepted"] += 1
+            sticks = ticket.policy == Policy.sticky_pool
+            pool = dict(self.nodes[found[0]].word.labels).get("group", "") if sticks else ""
+            return Placed("RESERVED", found[0], job.epoch, job.attempt, int(job.acks), pool, is_new=True)
+        refusal = refusal or self._refusal(job, pair)
+        capable = refusal.code not in {"NO_CAPABLE_NODE", "PREFERRED_NODE_NOT_CAPABLE"}
+        if capable and ticket.wait_ms:
+            self.jobs[job_id], job.waits = job, True
+            return self._waiting(job)
+        self.counts["refused.full" if capable else "refused.incapable"] += 1
+        return refusal
 
-    def _breakdown(self, groups: list[int]) -> Breakdown:
-        stand = [self.standing(node_id) for group in groups for node_id in self.members(group)]
-        return Breakdown(
-            pool=len(stand),
-            full=stand.count(Standing.full),
-            stale=stand.count(Standing.stale),
-            not_ready=stand.count(Standing.not_ready),
-            draining=stand.count(Standing.draining),
-            resting=stand.count(Standing.resting),
-        )
+    def _waiting(self, job: JobFacts) -> Waiting:
+        same = [other for other in self.waiting() if other.ticket.pair == job.ticket.pair and other.hurry <= job.hurry]
+        return Waiting(len(same), job.created_at + job.ticket.wait_ms)
+
+    def _in_vain(self, job: JobFacts) -> Refusal | None:
+        """A job that names a node which could never have it, or insists on one that cannot have it now."""
+        named = job.wanted.preferred_node_id
+        why = self.why_not(named, job, named=True) if named else ""
+        if why in {"unknown", "incapable"}:
+            return no("PREFERRED_NODE_NOT_CAPABLE")
+        if why and job.wanted.strict:
+            return refuse("PREFERRED_NODE_UNAVAILABLE", node_id=named, why=why)
+        return None
+
+    def _refusal(self, job: JobFacts, pair: Pair) -> Refusal:
+        ever = [
+            group
+            for way in (job.ticket.pair, job.ticket.fallback)
+            if way
+            for group in self.suited(way, job, marked=True)
+        ]
+        if ever or job.wanted.preferred_node_id:
+            return no("ALL_CANDIDATES_FULL_OR_FAILED", self.breakdown(job))
+        served = [other.split(":") for node in self.nodes.values() for other in node.pairs]
+        takes = any(src == pair.src for src, _ in served)
+        gives = any(tgt in {pair.tgt, "*"} for _, tgt in served)
+        serving = [node.word for node in self.nodes.values() if node.serves(str(pair))]
+        missing = {
+            LACKING[name]: [name in dict(w.services) and not dict(w.services)[name] for w in serving]
+            for name in job.wanted.services
+        }
+        missing |= {PRIVATE: [not word.public for word in serving]}
+        missing |= {MUTE: [not word.speaks(pair.tgt) for word in serving]} if "tts" in job.wanted.services else {}
+        lacks = sum(bit for bit, lacking in missing.items() if all(lacking))
+        told = Incapable(takes, gives, len(serving), lacks).missing(pair)
+        return refuse("NO_CAPABLE_NODE", pair=pair, missing=told)
 
     # Messages about an attempt.
 
@@ -194,6 +231,9 @@ class JobFlows(Sweep):
             return no(worth)
         job = self.jobs[job_id]
         del self.leases[node_id, job_id, attempt_id]
+        ack_ms = job.accepted_at - job.reserved_at if job.accepted else None
+        self.nodes[node_id].praise(ack_ms, self.now - max(job.accepted_at, job.reserved_at), self.now)
+        self.nodes[node_id].loaded_at = self.now
         job.result = result
         self.finish(job, "FINISHED", "", result_ttl_ms)
         return Moved("FINISHED")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-import msgspec
+from msgspec.structs import replace
 
-from lingua_scheduler.core.records import PastAttempt, Standing
+from lingua_scheduler.core.records import Choice, PastAttempt, Standing
+from lingua_scheduler.core.wanted import Policy
 from tests.property.facts import CAUSE, Lease
 from tests.property.model_cell import CellFacts, LeaseId
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from lingua_scheduler.core.job_state import State
     from lingua_scheduler.core.records import Rules
     from tests.property.facts import JobFacts
+
+_ROOM: Final = (Standing.available, Standing.suspect)
 
 #: How many who wait are served at a time.
 SERVED_PER_VISIT: Final = 64
@@ -27,50 +31,119 @@ class JobLife(CellFacts):
         #: Who had room when those who wait were last served, and at which node somebody looked since.
         self.had_room: set[tuple[str, int]] = set()
         self.looked: set[str] = set()
+        #: Who was alive then, and in which group.
+        self.stood: dict[str, int] = {}
 
     # Choosing.
 
-    def pool(self, ticket_pair: str, fallback: str) -> list[int]:
-        """The groups that serve a job: its own pair's, or the fallback's while nobody alive is in its own pool."""
+    def pool(self, job: JobFacts, *, named: bool = False, marked: bool = False) -> list[int]:
+        """The groups for a job: its own pair's, or the fallback's where that is allowed."""
+        return self.suited(self.pair_for(job), job, named=named, marked=marked)
 
-        def serving(pair: str) -> list[int]:
-            numbers = {group: capability[0] for capability, group in self.groups.items()}
-            found: list[int] = []
-            for wanted in (pair, pair.partition(":")[0] + ":*"):
-                found += sorted(g for g, served in numbers.items() if isinstance(served, tuple) and wanted in served)
-            return found
+    def pair_for(self, job: JobFacts) -> str:
+        """The fallback only while nobody alive is in the job's own pool, and somebody could do it there."""
+        pair, fallback = job.ticket.pair, job.ticket.fallback
+        falls = fallback and not self.is_live(pair) and self.suited(fallback, job, named=True, marked=True)
+        return fallback if falls else pair
 
-        own = serving(ticket_pair)
-        alive = any(self.standing(n) != Standing.stale for n in self.nodes if self.group(n) in own)
-        if alive or not fallback:
-            return own
-        return serving(fallback) or own
+    def is_fit(self, node_id: str, job: JobFacts, *, named: bool = False, marked: bool = False) -> bool:
+        """Whether a node could have a job, alive or dead: it is in its own pool, or in the one where it looks."""
+        pairs = {job.ticket.pair, self.pair_for(job)}
+        suited = [group for pair in pairs for group in self.suited(pair, job, named=named, marked=marked)]
+        return self.group(node_id) in suited
 
-    def free(self, groups: list[int]) -> list[str]:
-        """Who can be chosen, in the order of the index."""
-        return [n for group in groups for n in self.members(group) if self.standing(n) == Standing.available]
+    def is_live(self, pair: str) -> bool:
+        return any(node.serves(pair) and self.standing(n) < Standing.stale for n, node in self.nodes.items())
 
-    def choose(self, job: JobFacts, groups: list[int]) -> str | None:
-        """Of two random ones the less loaded; none that had the job before while another can."""
-        had = {past.node for past in job.history}
-        everybody = self.free(groups)
-        candidates = [node_id for node_id in everybody if node_id not in had] or everybody
-        if not candidates:
-            return None
-        first = candidates.pop(self._draw(job, len(candidates)))
-        if not candidates:
-            return first
-        second = candidates[self._draw(job, len(candidates))]
-        return min((first, second), key=lambda n: self.used(n) / self.nodes[n].max)
+    def free(self, groups: list[int], *standings: Standing) -> list[str]:
+        """Who has room, in the order of the index: those above suspicion and those under it, or those named."""
+        rows = [(group, standing) for standing in standings or _ROOM for group in groups]
+        return [n for group, standing in rows for n in self.members(group) if self.standing(n) == standing]
+
+    def panic(self, groups: list[int]) -> bool:
+        """More than half of the living are under suspicion, so that nobody is."""
+        alive = [self.standing(n) for group in groups for n in self.members(group)]
+        alive = [standing for standing in alive if standing <= Standing.resting]
+        return 2 * sum(standing in {Standing.suspect, Standing.suspect_full} for standing in alive) > len(alive)
+
+    def why_not(self, node_id: str, job: JobFacts, *, named: bool) -> str:
+        """Why a node cannot take a job here and now."""
+        if node_id not in self.nodes:
+            return "unknown"
+        if node_id in job.wanted.exclude_node_ids:
+            return "excluded"
+        if not self.is_fit(node_id, job, named=named):
+            return "marked" if self.is_fit(node_id, job, named=named, marked=True) else "incapable"
+        standing = self.standing(node_id)
+        return "" if standing in _ROOM else standing.name
+
+    def choose(self, job: JobFacts, owed: set[str] | None = None) -> tuple[str, Choice] | None:
+        """The node of its turn, the node it names, else by its policy; and what stood against its wishes."""
+        wanted, hints, policy, reasons = job.wanted, job.hints, job.ticket.policy, list[str]()
+        preferred = wanted.preferred_node_id
+        avoid, spare = {past.node for past in job.history} | set(hints.seen_node_ids) | (owed or set()), ""
+        for what, node_id in (("bound", hints.bound_node_id), ("preferred", preferred)):
+            if node_id and not (wanted.strict and node_id != preferred):
+                why = self.why_not(node_id, job, named=node_id == preferred)
+                if not why and (wanted.strict or node_id not in avoid):
+                    reasons += ["suspect"] if self.standing(node_id) == Standing.suspect else []
+                    return node_id, Choice(self.group(node_id), 1, policy, reasons)
+                spare = spare if why else node_id
+                reasons.append(f"{what} {why or 'seen'}")
+        groups = [] if wanted.strict else self.pool(job)
+        if policy == Policy.spread:
+            avoid.add(hints.last_node_id)
+        found = None
+        if policy == Policy.sticky_pool and hints.last_pool and groups:
+            same = [group for group in groups if ("group", hints.last_pool) in self.one_of(group).word.labels]
+            found = self._pick(job, same, avoid, again=False)
+            reasons += [] if found else ["pool full"]
+        found = found or self._pick(job, groups, avoid)
+        if not found and spare:
+            found = (spare, 1, ["suspect"] if self.standing(spare) == Standing.suspect else [])
+        return found and (found[0], Choice(self.group(found[0]), found[1], policy, [*reasons, *found[2]]))
+
+    def _pick(
+        self, job: JobFacts, groups: list[int], avoid: set[str], *, again: bool = True
+    ) -> tuple[str, int, list[str]] | None:
+        """None of those to avoid while another can (or ever); none under suspicion while another is above it."""
+        tiers: list[tuple[tuple[Standing, ...], str]]
+        tiers = [((Standing.available,), ""), ((Standing.suspect,), "suspect")]
+        if self.free(groups, Standing.suspect) and self.panic(groups):
+            tiers = [(_ROOM, "panic")]
+        for avoided in (avoid, set[str]()) if again else (avoid,):
+            for standings, special in tiers:
+                able = [n for n in self.free(groups, *standings) if n not in job.wanted.exclude_node_ids]
+                candidates = [n for n in able if n not in avoided]
+                if candidates:
+                    number = len(candidates)
+                    return self._best(job, candidates), number, [special] if special else []
+        return None
+
+    def _best(self, job: JobFacts, candidates: list[str]) -> str:
+        """Of two random ones the less loaded; or of eight the least loaded, and the healthiest of equals."""
+        by_health = job.ticket.policy == Policy.least_loaded
+        drawn: list[str] = []
+        while candidates and len(drawn) < (8 if by_health else 2):
+            drawn.append(candidates.pop(self._draw(job, len(candidates))))
+
+        def rank(node_id: str) -> tuple[Fraction, int]:
+            node = self.nodes[node_id]
+            health = 12 * sum(node.failed) + min(20, node.ack_ms // 50)
+            return Fraction(self.used(node_id), node.max), health if by_health else 0
+
+        return min(drawn, key=rank)
 
     @staticmethod
     def _draw(job: JobFacts, n: int) -> int:
         job.seed = (job.seed * 1664525 + 1013904223) % 2**32
         return job.seed * n // 2**32
 
-    def reserve(self, job: JobFacts, node_id: str) -> None:
+    def reserve(self, job: JobFacts, node_id: str, choice: Choice) -> None:
         """Take a slot. A number that the node claims to work on already is passed over."""
         node = self.nodes[node_id]
+        job.waits, job.choice = False, choice
+        node.loaded_at = self.now
         job.attempt += 1
         while (node_id, job.ticket.job, job.attempt) in self.leases:
             job.attempt += 1
@@ -111,15 +184,33 @@ class JobLife(CellFacts):
             self.unfence(lease)
 
     def close(self, job: JobFacts, cause: str, told: State) -> None:
-        lease = (job.node, job.ticket.job, job.attempt)
+        lease, node = (job.node, job.ticket.job, job.attempt), self.nodes[job.node]
         if CAUSE[cause].lease == "limbo":
             self.fence(lease)
             self.post("fenced", job.ticket.job, job.attempt, job.node, job.epoch, cause)
         else:
             del self.leases[lease]
+            node.loaded_at = self.now
+        if CAUSE[cause].blames:
+            node.blame(self.now, self.rules)
+            if node.suspect:
+                self.judge(job.node)
+                self.watch(job.node)
         self.counts[f"attempt.{cause}"] += 1
         following = job.attempt + (told == "RETRYING")
-        job.history.append(PastAttempt(job.attempt, job.node, cause, self.now, told, following))
+        ended = (
+            job.attempt,
+            job.node,
+            cause,
+            self.now,
+            told,
+            following,
+            job.reserved_at,
+            job.choice.packed(),
+            job.choice.reasons,
+        )
+        job.history.append(PastAttempt(*ended))
+        job.waits = told == "RETRYING"
 
     def move_on(self, job: JobFacts, cause: str, reason: str) -> State:
         """The attempt failed. The job goes to another node, or ends; says which."""
@@ -129,7 +220,7 @@ class JobLife(CellFacts):
             number = len(job.history)
             self.place_again(job)
             if job.live:
-                job.history[number - 1] = msgspec.structs.replace(job.history[number - 1], next_attempt=job.attempt)
+                job.history[number - 1] = replace(job.history[number - 1], next_attempt=job.attempt)
         else:
             job.reason = why
             self.finish(job, told, why, self.rules.result_ttl_ms)
@@ -147,59 +238,79 @@ class JobLife(CellFacts):
             return "FAILED", reason
         return "RETRYING", reason
 
-    def place(self, job: JobFacts) -> bool:
+    def place(self, job: JobFacts, *, waited: bool = False) -> bool:
         """Give a job without a node its next one, if there is one."""
-        seed = job.seed
-        node_id = self.choose(job, self.pool(job.ticket.pair, job.ticket.fallback))
-        if node_id is None or self.nodes[node_id].serves_on_at:
+        seed, owed = job.seed, set[str]()
+        found = self.choose(job)
+        while found and found[0] not in owed and self.nodes[found[0]].serves_on_at:
+            owed.add(found[0])
+            found = self.choose(job, owed)
+        if found is None or found[0] in owed:
             job.seed = seed
             return False
-        self.assign(job, node_id)
+        node_id, choice = found
+        self.assign(job, node_id, replace(choice, reasons=[*choice.reasons, "waited"]) if waited else choice)
         return True
 
-    def assign(self, job: JobFacts, node_id: str) -> None:
-        job.waits = False
-        self.counts["attempt.again"] += 1
-        self.reserve(job, node_id)
+    def assign(self, job: JobFacts, node_id: str, choice: Choice) -> None:
+        self.counts["attempt.again" if job.attempt else "accepted"] += 1
+        self.reserve(job, node_id, choice)
         self.post("reserved", job.ticket.job, job.attempt, node_id, job.epoch, "")
-        self.forget_looks()
 
     # Waiting.
 
     def place_again(self, job: JobFacts) -> None:
         """After those who already wait; where there is no node, with them."""
+        job.waits = False
         self.serve()
-        if self.place(job):
-            return
         job.waits = True
-        if job.ticket.fallback:
-            self.looks.setdefault(job.need, self.now + self.rules.fallback_poll_ms)
-
-    def forget_looks(self) -> None:
-        """Nobody looks for those who do not wait."""
-        needs = {job.need for job in self.queue()}
-        self.looks = {need: at for need, at in self.looks.items() if need in needs}
+        self.place(job)
 
     def serve(self) -> None:
         """Nodes that came to have room since the last time take those who wait for them, by deadline."""
         free = {(node_id, self.group(node_id)) for node_id in self.free(list(self.groups.values()))}
         woken = {node_id for node_id, _ in free - self.had_room} | set(self.looked)
         self.looked.clear()
+        stand = {n: self.group(n) for n in self.nodes if self.standing(n) < Standing.stale}
+        fallen = any(stand.get(node_id) != group for node_id, group in self.stood.items())
         limit = SERVED_PER_VISIT
         for node_id in sorted(woken):
-            while node_id in self.nodes and self.standing(node_id) == Standing.available:
-                waiting = [job for job in self.queue() if self.group(node_id) in self._pool_of(job)]
+            while node_id in self.nodes and self.standing(node_id) in _ROOM:
+                waiting = [job for job in self.waiting() if self.could_go(node_id, job)]
                 if not waiting:
                     break
                 if limit == 0:
                     self.nodes[node_id].serves_on_at = self.now
                     break
                 limit -= 1
-                self.assign(min(waiting, key=lambda job: (job.deadline_at, job.ticket.job)), node_id)
+                self.assign(waiting[0], node_id, Choice(self.group(node_id), 1, waiting[0].ticket.policy, ["waited"]))
+        if fallen:
+            self.let_fall()
         self.had_room = {(node_id, self.group(node_id)) for node_id in self.free(list(self.groups.values()))}
+        self.stood = {n: self.group(n) for n in self.nodes if self.standing(n) < Standing.stale and self.group(n)}
 
-    def _pool_of(self, job: JobFacts) -> list[int]:
-        return self.pool(job.ticket.pair, job.ticket.fallback)
+    def could_go(self, node_id: str, job: JobFacts) -> bool:
+        """Whether a node may have a job that waits."""
+        wanted = job.wanted
+        if node_id == wanted.preferred_node_id:
+            return self.is_fit(node_id, job, named=True)
+        allowed = not wanted.strict and node_id not in wanted.exclude_node_ids
+        return allowed and self.is_fit(node_id, job)
+
+    def let_fall(self) -> None:
+        """Somebody fell: who waits for a pair that nobody serves any more may go to the fallback, in order."""
+        served, hopeless = 0, set[tuple[str, int]]()
+        for job in self.waiting():
+            need = (job.ticket.pair, job.ticket.needs)
+            if not job.ticket.fallback or self.is_live(job.ticket.pair) or need in hopeless:
+                continue
+            if served == SERVED_PER_VISIT:
+                self.falls_on_at = self.now
+                return
+            if self.place(job, waited=True):
+                served += 1
+            elif not job.ticket.wishes:
+                hopeless.add(need)
 
     # Ending a job.
 
@@ -212,10 +323,11 @@ class JobLife(CellFacts):
         """Cancelled, or out of time: what it holds is fenced."""
         if job.live:
             self.close(job, cause, end)
+        elif not job.attempt:
+            self.counts["accepted"] += 1
         job.waits = False
         job.reason = reason
         self.finish(job, end, reason, self.rules.result_ttl_ms)
-        self.forget_looks()
 
     # Nodes that lose their work.
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from lingua_scheduler.core.records import FORGET_FROM
+import msgspec
+
+from lingua_scheduler.core.records import FORGET_FROM, Standing
+from lingua_scheduler.core.refusal import Breakdown
 from lingua_scheduler.flows.reap import Settled
-from tests.property.model_life import SERVED_PER_VISIT, JobLife
+from tests.property.model_life import JobLife
 
 if TYPE_CHECKING:
-    from tests.property.facts import JobFacts
+    from tests.property.facts import JobFacts, NodeFacts
     from tests.property.model_cell import LeaseId
 
 
@@ -29,8 +33,13 @@ class Sweep(JobLife):
                 self._look_at_job(self.jobs[name])
             elif kind == "n":
                 moved += self._look_at_node(name, limit - settled - moved)
-            elif kind == "w":
-                self._look_for_nodes(name)
+            elif kind == "m":
+                node = self.nodes[name]
+                node.marks = {service: mark for service, mark in node.marks.items() if mark.until_ms > self.now}
+                self.change_kind(node)
+            elif kind == "f":
+                self.falls_on_at = 0
+                self.stood["nobody"] = 0
             elif kind == "r":
                 self.nodes[name].serves_on_at = 0
                 self.looked.add(name)
@@ -64,7 +73,12 @@ class Sweep(JobLife):
             del self.jobs[job.ticket.job]
 
     def _look_at_job(self, job: JobFacts) -> None:
-        if self.now >= job.deadline_at:
+        if job.waits and not job.attempt:
+            numbers = " ".join(map(str, msgspec.structs.astuple(self.breakdown(job))))
+            self.post("refused", job.ticket.job, 0, "", "", f"{self.now - job.created_at} {numbers}")
+            self.counts["refused.waited"] += 1
+            del self.jobs[job.ticket.job]
+        elif self.now >= job.deadline_at:
             self.end_early(job, "EXPIRED", "expired", "deadline")
         elif job.accepted and self.now < job.accepted_at + job.ticket.run_ms:
             job.watched, job.held_until = True, 0
@@ -76,15 +90,43 @@ class Sweep(JobLife):
             cause = "run_timeout" if job.accepted else "ack_timeout"
             self.move_on(job, cause, cause)
 
-    def _look_for_nodes(self, need: str) -> None:
-        """Those who wait with a fallback, in order, until there is no node for the next."""
-        waiting = [job for job in self.queue() if job.need == need]
-        for job in waiting[:SERVED_PER_VISIT]:
-            if not self.place(job):
-                self.looks[need] = self.now + self.rules.fallback_poll_ms
-                return
-        if len(waiting) > SERVED_PER_VISIT:
-            self.looks[need] = self.now
+    def change_kind(self, node: NodeFacts) -> None:
+        """What a node can do has changed, not by its own word."""
+        node.crowded = self.needs_too_many_groups(node, node.capability)
+        node.update = "" if node.crowded else node.update
+        self.regroup()
+
+    def _is_mass_silence(self) -> bool:
+        """More than half of a fleet went silent at once: nobody is given up, and somebody is told once a minute."""
+        standings = [self.standing(node_id) for node_id in self.nodes]
+        silent = standings.count(Standing.stale)
+        heard = len([standing for standing in standings if standing < Standing.stale])
+        if silent <= heard or silent + heard < self.rules.mass_silence_nodes:
+            return False
+        if self.now >= self.counts["silence"] + 60_000:
+            self.counts["silence"] = self.now
+            self.post("mass_silence", "", silent, "", "", str(heard))
+        return True
+
+    def breakdown(self, job: JobFacts) -> Breakdown:
+        """Why nobody in a job's pool can take it: each node once, under its first reason."""
+        pair, wanted = self.pair_for(job), job.wanted
+        found: Counter[str] = Counter()
+        for node_id in [node_id for node_id, node in self.nodes.items() if node.serves(pair)]:
+            named = node_id == wanted.preferred_node_id
+            found["pool"] += 1
+            if node_id in wanted.exclude_node_ids:
+                found["excluded"] += 1
+            elif self.group(node_id) not in self.pool(job, named=True, marked=True):
+                found["no_service"] += 1
+            elif self.group(node_id) not in self.pool(job, named=named, marked=True):
+                found["not_permitted"] += 1
+            elif self.group(node_id) not in self.pool(job, named=named):
+                found["marked"] += 1
+            elif self.standing(node_id) > Standing.suspect:
+                name = self.standing(node_id).name
+                found[{"suspect_full": "full", "lost": "stale"}.get(name, name)] += 1
+        return Breakdown(**found)
 
     def _look_at_lease(self, lease: LeaseId) -> None:
         """A node has not confirmed in time. One that could have told is not trusted; one that cannot tell is."""
@@ -102,10 +144,18 @@ class Sweep(JobLife):
         """How many of its attempts were moved, at most `limit`."""
         node, now = self.nodes[node_id], self.now
         if not node.lost_at:
-            if now < (node.away_until or node.seen_at + self.rules.offline_ms):
+            silent = self.standing(node_id) == Standing.stale
+            over_at = node.seen_at + self.rules.offline_ms
+            if now < (node.away_until or over_at) or not (node.away_until or silent):
                 self.judge(node_id)
                 self.watch(node_id)
                 return 0
+            if not node.away_until:
+                if now < over_at + self.rules.mass_silence_ms and self._is_mass_silence():
+                    node.unfinished_at = now + 1_000
+                    return 0
+                node.flap(now, self.rules)
+            node.blame(now, self.rules)
             node.lost_at = now
             self.post("lost", "", 0, node_id, node.epoch, "")
         self.judge(node_id)

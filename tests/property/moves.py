@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from hypothesis import strategies as st
 
+from lingua_scheduler.core.limits import Limits
 from tests.property import draws
 from tests.property import messages as say
 
@@ -154,6 +155,12 @@ def _gets_far(rng: Random) -> Move:
     return GetsFar(draws.some_dispatch(rng), rng.randint(1, 3), rng.randrange(4))
 
 
+def _fails_at_once(rng: Random) -> Move:
+    """A job that may not be tried again reaches its node, and fails there."""
+    dispatch = replace(draws.some_dispatch(rng), again=None, limits=Limits(max_retry=0))
+    return Both(GetsFar(dispatch, 1, 0), Said((say.Report("fail", say.Aim("live", -1, "right"), (("reason", "no"),)),)))
+
+
 def _all_accept(rng: Random) -> Move:
     return AllAccept(rng.choice(("ack", "started", "deliver")))
 
@@ -188,10 +195,12 @@ _KINDS: Final[tuple[tuple[int, Callable[[Random], Move]], ...]] = (
     (8, _said(draws.some_register)),
     (6, _said(draws.some_beat)),
     (3, _said(draws.some_intent)),
+    (4, _said(draws.some_fault, most=2)),
     (2, _said(draws.some_leave)),
     (3, _said(draws.some_disconnect)),
     (10, _said(draws.some_dispatch, most=4)),
     (10, _gets_far),
+    (3, _fails_at_once),
     (6, _all_accept),
     (16, _said(draws.some_progress)),
     (12, _said(draws.some_report)),

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from lingua_scheduler.core.attempt_end import CAUSES
-from lingua_scheduler.core.job_state import MOVES, STATES
+from lingua_scheduler.core.job_state import MOVES, STATES, WAITING_STATES
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows import (
@@ -23,6 +23,7 @@ from lingua_scheduler.flows import (
     fail,
     heartbeat,
     leave,
+    mark,
     reap,
     register,
     relay,
@@ -47,6 +48,7 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     resume,
     evict,
     leave,
+    mark,
     disconnect,
     dispatch,
     deliver,
@@ -75,8 +77,8 @@ FACES: Final[dict[str, Face[Any]]] = {
     _name(module): face for module in _MODULES for face in vars(module).values() if isinstance(face, Face)
 }
 
-#: Inside the dispatch script only, or not in this version.
-_NEVER_SEEN: Final = {"CREATED", "WAITING"}
+#: Inside the dispatch script only.
+_NEVER_SEEN: Final = {"CREATED"}
 
 
 def _answers(face: Face[Any]) -> Iterator[str]:
@@ -92,12 +94,20 @@ def everything() -> set[tuple[str, str]]:
     found |= {("state", state) for state in STATES if state not in _NEVER_SEEN}
     found |= {("standing", standing.name) for standing in Standing}
     found |= {("cause", cause.name) for cause in CAUSES}
-    found |= {("event", kind) for kind in ("ended", "reserved", "fenced", "lost", "cut_off", "forgiven")}
+    found |= {
+        ("event", kind)
+        for kind in ("ended", "reserved", "fenced", "lost", "cut_off", "forgiven", "refused", "mass_silence")
+    }
     found |= {
         ("missing", "none has semantic repair (and asr) for …."),
         ("missing", "none translates into …."),
         ("missing", "some take … and some give …, but none does both."),
+        ("missing", "# serve the pair, but none has the service …."),
+        ("missing", "# serve the pair, but none speaks …."),
+        ("missing", "# serve the pair, but only for jobs that name them."),
+        ("missing", "# serve the pair, but none has all of the services, labels and directions that are asked for."),
     }
+    found |= {("why", why) for why in ("waited", "suspect", "panic", "bound full", "preferred full", "pool full")}
     found |= {("reason", "poison"), ("reason", "deadline"), ("settled", "more"), ("attempt", "passed over")}
     found |= {
         ("move", f"{source} → {target}")
@@ -106,6 +116,11 @@ def everything() -> set[tuple[str, str]]:
         if source not in _NEVER_SEEN
     }
     return found
+
+
+def _anonymous(missing: str) -> str:
+    counted = re.sub(r"^\d+", "#", missing)
+    return re.sub(r"\b(zh|en|fr|yue)\b|(?<=service )[a-z ]+", "…", counted)
 
 
 class Outcomes:
@@ -118,7 +133,7 @@ class Outcomes:
         if isinstance(answer, Refusal):
             self.seen[flow, answer.code] += 1
             if answer.code == "NO_CAPABLE_NODE":
-                self.seen["missing", re.sub(r"\b(zh|en|fr|yue)\b", "…", answer.detail.partition(": ")[2])] += 1
+                self.seen["missing", _anonymous(answer.detail.partition(": ")[2])] += 1
             return
         tag = answer.__struct_config__.tag or {"register": "REGISTERED", "heartbeat": "BEATEN"}[flow]
         self.seen[flow, str(tag)] += 1
@@ -145,6 +160,8 @@ class Outcomes:
     def _job_changed(self, old: JobRecord | None, job: JobRecord) -> None:
         self.seen["state", job.state] += 1
         self.seen["reason", job.past.reason] += 1
+        for why in job.choice.reasons:
+            self.seen["why", why] += 1
         for past in job.past.attempts[len(old.past.attempts) if old else 0 :]:
             self.seen["cause", past.cause] += 1
         if job.state == "RESERVED" and job.attempt > len(job.past.attempts) + 1:
@@ -152,7 +169,9 @@ class Outcomes:
         if old is None:
             return
         # A step that reserved the next attempt ended the old one before.
-        path = [old.state, "RETRYING", "RESERVED"] if job.attempt > old.attempt else [old.state, job.state]
+        path = [old.state, job.state]
+        if job.attempt > old.attempt and old.state not in WAITING_STATES:
+            path = [old.state, "RETRYING", "RESERVED"]
         for source, target in pairwise(path):
             if source != target:
                 self.seen["move", f"{source} → {target}"] += 1

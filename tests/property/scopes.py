@@ -20,6 +20,11 @@ BUSY: Final = tuple(
 )
 
 
+#: Two slots, both taken by jobs that their nodes know of.
+PAIR: Final = (Box("A", 1), Box("B", 1))
+TAKEN: Final = tuple(step for job in (1, 2) for step in (f"dispatch c0.{job}", "send", f"ack {'AB'[job - 1]} c0.{job}"))
+
+
 def kinds(*lines: str) -> frozenset[str]:
     return frozenset(" ".join(lines).split())
 
@@ -68,6 +73,12 @@ CASES: Final = {
         1,
         4_000,
         11_000,
+    ),
+    "those who wait, for a busy fleet": Case(
+        Scope(PAIR, kinds("time tick wait dispatch send done fail cancel drain resume crash restart beat"), TAKEN),
+        0,
+        5_000,
+        10_000,
     ),
     "nodes from the field": Case(
         Scope(FIELD, kinds("time tick dispatch send late-send done cancel crash restart drop return beat")),

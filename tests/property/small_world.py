@@ -8,8 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from lingua_scheduler.core.capability import capability
+from lingua_scheduler.core.health import is_suspect
 from lingua_scheduler.core.job_state import ENDS
+from lingua_scheduler.core.needs import USUAL, needs_of
 from lingua_scheduler.core.records import FORGET_FROM, Rules, Standing, Ticket
 from lingua_scheduler.store.face import pack
 from tests.property.snapshot import NOW_MS
@@ -33,10 +37,11 @@ RULES: Final = Rules(
     released_ttl_ms=10 * TICK_MS,
     reconnect_grace_ms=TICK_MS,
     handover_grace_ms=2 * TICK_MS,
-    fallback_poll_ms=TICK_MS,
     confirm_after_ms=TICK_MS,
     rest_ms=TICK_MS,
     max_rest_ms=2 * TICK_MS,
+    probe_ms=2 * TICK_MS,
+    flap_window_ms=4 * TICK_MS,
     max_undelivered=1,
     max_overloaded=1,
     max_lost=2,
@@ -112,17 +117,20 @@ def lease_of(node: str, attempt: Attempt) -> str:
 
 def stands(node: NodeRecord) -> Standing:
     """Whether a node can be chosen, from nothing but the facts in its record."""
-    if node.lost_at_ms or (NOW_MS - node.seen_at_ms >= RULES.stale_ms and not node.away_until_ms):
-        return Standing.stale
-    if node.away_until_ms:
-        return Standing.not_ready
-    if node.intent != "active":
-        return Standing.draining
-    if node.reported != "ready" or node.cut_off:
-        return Standing.not_ready
-    if node.rest_until_ms > NOW_MS:
-        return Standing.resting
-    return Standing.full if node.used >= node.max else Standing.available
+    doubtful = is_suspect(node) and (node.used > 0 or node.probe_at_ms > NOW_MS)
+    reasons = {
+        Standing.lost: node.lost_at_ms > 0,
+        Standing.not_ready: node.away_until_ms > 0,
+        Standing.stale: NOW_MS - node.seen_at_ms >= RULES.stale_ms,
+        Standing.draining: node.intent != "active",
+        Standing.resting: node.rest_until_ms > NOW_MS,
+        Standing.suspect_full: doubtful and node.used >= node.max,
+        Standing.suspect: doubtful,
+        Standing.full: node.used >= node.max,
+    }
+    found = next((standing for standing, holds in reasons.items() if holds), Standing.available)
+    unable = node.reported != "ready" or node.cut_off
+    return Standing.not_ready if unable and found not in {Standing.lost, Standing.stale, Standing.draining} else found
 
 
 def moves(cell: Cell, fleet: Fleet, only: frozenset[str]) -> Iterator[Move]:
@@ -172,8 +180,12 @@ def _dispatches(cell: Cell, fleet: Fleet) -> Iterator[Move]:
         return
     free = [node.used / node.max for node in cell.nodes.values() if node.standing == Standing.available]
     for seed in SEEDS if len(free) > 1 and min(free) == max(free) else SEEDS[:1]:
-        ticket = Ticket(job_id, "s", 0, "zh:en", "", ACK_MS, RUN_MS, TIMEOUT_MS, MAX_RETRY, seed, "")
+        ticket = Ticket(
+            job_id, "s", 0, "zh:en", "", ACK_MS, RUN_MS, TIMEOUT_MS, MAX_RETRY, seed, "", needs_of(USUAL), 0, 0, []
+        )
         yield Move(f"dispatch {job_id} {seed}", "dispatch", (pack(ticket), b"text"), fleet, job=job_id)
+    patient = msgspec.structs.replace(ticket, wait_ms=2 * TICK_MS)
+    yield Move(f"wait {job_id}", "dispatch", (pack(patient), b"text"), fleet, job=job_id)
     if cell.due and _next_moment(cell) > NOW_MS:
         after_ms = _next_moment(cell) - NOW_MS
         name = f"late-dispatch {job_id} +{after_ms // TICK_MS}"

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from lingua_scheduler.core.job_state import ENDS, LIVE_STATES
+from lingua_scheduler.core.job_state import ENDS, LIVE_STATES, WAITING_STATES
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.wanted import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,9 @@ def _attempts_only_grow(before: Cell, after: Cell, model: Model) -> None:
         if job.attempt > old.attempt:
             assert old.state not in ENDS, f"S5: {job_id} has a new attempt after its end"
             closed = {past.attempt for past in job.past.attempts}
-            assert old.attempt in closed, f"S8: {job_id} has attempt {job.attempt} while {old.attempt} is not over"
+            assert old.attempt in {0, *closed}, (
+                f"S8: {job_id} has attempt {job.attempt} while {old.attempt} is not over"
+            )
     for job_id, job in after.jobs.items():
         numbers = [past.attempt for past in job.past.attempts]
         assert numbers == sorted(set(numbers)), f"S8: {job_id} had attempts {numbers}"
@@ -71,16 +74,22 @@ def _attempts_only_grow(before: Cell, after: Cell, model: Model) -> None:
 
 def _nothing_grows_above_max(before: Cell, after: Cell, ops: Sequence[Op]) -> None:
     claimed = {op.named["node_id"] for op in ops if op.named.get("running")}
+    # What it was given before it lowered its slots in the same tick was given rightly.
+    spoke = {op.named["node_id"] for op in ops if op.flow in {"register", "heartbeat"}}
+    slots = {
+        n: max(node.max, before.nodes[n].max if n in before.nodes and n in spoke else 0)
+        for n, node in after.nodes.items()
+    }
     for node_id, node in after.nodes.items():
         held = before.nodes[node_id].used if node_id in before.nodes else 0
-        if node.used > max(node.max, held):
+        if node.used > max(slots[node_id], held):
             assert node_id in claimed, f"S1: {node_id} holds {node.used}, held {held}, may hold {node.max}"
     # Nobody gives a node more than it has slots for; what it claims in the same tick comes on top.
     old = set(before.leases)
     given = Counter(lease.split(":")[0] for lease in after.leases if lease not in old and lease not in after.limbo)
     for node_id, number in given.items():
         node = after.nodes[node_id]
-        fits = node.used <= node.max or node_id in claimed
+        fits = node.used <= slots[node_id] or node_id in claimed
         assert fits, f"S1: {node_id} got {number} more and holds {node.used} of {node.max}"
 
 
@@ -103,10 +112,12 @@ def _refusals_change_nothing(before: Cell, after: Cell, ops: Sequence[Op], answe
     if not _HEARD.isdisjoint(refused):
         for name in ("tickets", "bodies", "groups", "pairs"):
             assert getattr(same, name) == getattr(before, name), f"S7: a refused {refused} changed {name}"
-        counted = same.counts | {"attempt.again": before.counts.get("attempt.again", 0)}
-        assert counted == before.counts | {"attempt.again": counted["attempt.again"]}, f"S7: {refused} counted"
+        counted = {name: same.counts.get(name, 0) - number for name, number in before.counts.items()}
+        assert {name for name, more in counted.items() if more} <= {"attempt.again", "accepted"}, (
+            f"S7: {refused} counted"
+        )
         for job_id, old, job in _lives(before, after):
-            served = old.state == "RETRYING" and job.state == "RESERVED"
+            served = old.state in WAITING_STATES and job.state == "RESERVED"
             assert served or job == old, f"S7: a refused {refused} changed {job_id}: {old} → {job}"
     else:
         assert same == before, f"S7: a refused {refused} changed something"
@@ -124,14 +135,25 @@ def _refusals_are_true(ops: Sequence[Op], answers: Sequence[Any], model: Model) 
     for op, answer in zip(ops, answers, strict=True):
         if op.flow != "dispatch" or not isinstance(answer, Refusal):
             continue
-        pair = Pair.of(op.named["src_lang"], op.named["tgt_lang"])
-        serving = {node_id for node_id, node in model.nodes.items() if node.serves(str(pair))}
-        fallback = pair.fallback()
-        spare = {n for n, node in model.nodes.items() if fallback and node.serves(str(fallback))}
+        pair, wanted = Pair.of(op.named["src_lang"], op.named["tgt_lang"]), op.named.get("wanted", Wanted())
+        fallback = None if wanted.two_way else pair.fallback()
+        named = wanted.preferred_node_id
+        allowed = {named} if wanted.strict else model.nodes.keys() - set(wanted.exclude_node_ids)
+        if answer.code == "PREFERRED_NODE_NOT_CAPABLE":
+            continue
+
+        def suited(pair: Pair | None, wanted: Wanted = wanted, named: str = named, model: Model = model) -> set[str]:
+            return {
+                node_id
+                for node_id, node in model.nodes.items()
+                if pair and node.suits(str(pair), wanted, named=node_id == named)
+            }
+
+        serving, spare = suited(pair), suited(fallback)
         if answer.code == "NO_CAPABLE_NODE":
             assert not serving | spare, f"S19: {serving | spare} serve {pair}"
-        free = {n for n in serving if model.standing(n, model.now) == Standing.available}
+        free = {n for n in serving & allowed if model.standing(n, model.now) <= Standing.suspect}
         assert not free, f"S19: {free} could have taken {op}"
-        if not any(model.standing(n, model.now) != Standing.stale for n in serving):
-            free = {n for n in spare if model.standing(n, model.now) == Standing.available}
+        if not model.is_live(str(pair)):
+            free = {n for n in spare & allowed if model.standing(n, model.now) <= Standing.suspect}
             assert not free, f"S19: {free} could have taken {op}, for want of others"

@@ -21,6 +21,7 @@ from lingua_scheduler.core.ids import check_id
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Event
 from lingua_scheduler.core.refusal import CODES, Invalid, Refusal
+from lingua_scheduler.core.wanted import Hints, Policy, Wanted
 from lingua_scheduler.views.audit import audit, audit_whole
 from lingua_scheduler.views.cell import read_cell
 from lingua_scheduler.views.job import read_job
@@ -182,6 +183,52 @@ _EVENTS: Final = Kind(
 )
 _HEALTH: Final = Kind((*_THINGS, "READY", "ready "))
 _LIMITS: Final = Kind((*_THINGS, msgspec.structs.asdict(Limits()), msgspec.structs.astuple(Limits()), Limits))
+#: What is left out is an empty text.
+_NAME: Final = Kind((*_without("x", ""), *_BAD_IDS), st.text("{}:*/ \n", min_size=1))
+_NAMES: Final = Kind(
+    (
+        *_without([], ["x"]),
+        {"n1"},
+        {"n1": 1},
+        "n1",
+        ["n1", None],
+        ["n1", 1],
+        [["n1"]],
+        [""],
+        [b"n1"],
+        [f"n{number}" for number in range(17)],
+        ["n1"] * 17,
+        *([bad] for bad in _BAD_IDS),
+    ),
+    st.lists(st.none() | st.integers() | st.binary() | st.text("{}:*/ \n"), min_size=1),
+)
+_PIPELINE: Final = Kind(
+    (
+        *_without([]),
+        "asr",
+        {"asr": True},
+        ["asr", None],
+        ["asr", "ASR"],
+        ["coffee"],
+        ["asr "],
+        [["asr"]],
+        [b"asr"],
+        ["asr" * 10_000],
+        [HALF],
+    ),
+    st.lists(st.none() | st.integers() | st.binary() | st.text("{}:*/ \n"), min_size=1),
+)
+_NOTHING: Final[tuple[object, ...]] = (None, False, 0, [], {})
+_POLICY: Final = Kind(
+    (*_without(""), "Random", "random ", "least-loaded", "best", "x" * 10_000, Policy.random, ["random"]),
+    st.text(min_size=1, max_size=5),
+)
+_SERVICE: Final = Kind(
+    (*_without(""), "ASR", "asr ", "coffee", "x" * 10_000, ["asr"], b"asr"),
+    st.text("{}:*/ \n", min_size=1),
+)
+_WANTED: Final = Kind((*_THINGS, msgspec.structs.asdict(Wanted()), msgspec.structs.astuple(Wanted()), Wanted, Hints()))
+_HINTS: Final = Kind((*_THINGS, msgspec.structs.asdict(Hints()), msgspec.structs.astuple(Hints()), Hints, Wanted()))
 _CURSOR: Final = Kind((*_THINGS, "-1", " 1", "٣", "1" * 21, "9" * 20, "0x1"))
 
 #: What each argument takes, by its name; the few that differ from door to door are named with it.
@@ -210,6 +257,8 @@ KINDS: Final[dict[str, Kind]] = {
     "tts_langs": _LANGUAGES,
     "nmt_pairs": _PAIRS,
     "services": _SERVICES,
+    "service": _text(128).but(*_NOTHING),
+    "service_type": _SERVICE,
     "labels": _LABELS,
     "accept_public_jobs": Kind(_without(None, True, False)),
     "current_load": _LOAD,
@@ -234,6 +283,20 @@ KINDS: Final[dict[str, Kind]] = {
     "limits.run_ms": _whole(1, 86_400_000),
     "limits.timeout_ms": _whole(1, 86_400_000),
     "limits.max_retry": _whole(0, 10),
+    "wanted": _WANTED,
+    "wanted.services": _PIPELINE,
+    "wanted.preferred_node_id": _NAME,
+    "wanted.strict": Kind((*_BOOL.wrong, True)),
+    "wanted.exclude_node_ids": _NAMES,
+    "wanted.labels": Kind((None, *_LABELS.wrong)),
+    "wanted.policy": _POLICY,
+    "wanted.two_way": _BOOL,
+    "wanted.wait_ms": _whole(0, 60_000),
+    "hints": _HINTS,
+    "hints.bound_node_id": _NAME,
+    "hints.last_node_id": _NAME,
+    "hints.last_pool": _text(128),
+    "hints.seen_node_ids": _NAMES,
     "reap.limit": _whole(1, 10_000),
     "relay.limit": _whole(0, 10_000),
     "handed_over": _EVENTS,
@@ -255,6 +318,8 @@ RIGHT: Final[dict[str, Any]] = {
     "reason": "",
     "semantic_langs": ["zh"],
 }
+#: Arguments that have fields of their own.
+_STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {"limits": Limits, "wanted": Wanted, "hints": Hints}
 #: Fields inside a field.
 _INNER: Final = {"running": ("attempt_id", "job_id")}
 
@@ -263,8 +328,8 @@ def _arguments(door: str) -> Iterator[str]:
     for name in inspect.signature(DOORS[door]).parameters:
         if name != "engine":
             yield name
-        if name == "limits":
-            yield from (f"limits.{field}" for field in Limits.__struct_fields__)
+        if name in _STRUCTS:
+            yield from (f"{name}.{field}" for field in _STRUCTS[name].__struct_fields__)
 
 
 CASES: Final = [(door, name) for door in DOORS for name in _arguments(door)]
@@ -273,9 +338,8 @@ CASES: Final = [(door, name) for door in DOORS for name in _arguments(door)]
 def _call(door: str, name: str, value: object) -> dict[str, Any]:
     wanted = inspect.signature(DOORS[door]).parameters
     named = {right: what for right, what in RIGHT.items() if right in wanted}
-    if name.startswith("limits."):
-        return {**named, "limits": Limits(**{name.removeprefix("limits."): value})}  # type: ignore[arg-type]
-    return {**named, name: value}
+    argument, _, field = name.partition(".")
+    return {**named, argument: _STRUCTS[argument](**{field: value}) if field else value}
 
 
 class House:
@@ -332,7 +396,7 @@ def _kind(door: str, name: str) -> Kind:
 def _check(house: House, door: str, name: str, value: object) -> None:
     refusal = house.refused(door, _call(door, name, value))
     assert refusal.code in {"INVALID_MESSAGE", "INVALID_CAPABILITY_SCHEMA"} & CODES.keys(), refusal
-    fields = (name.removeprefix("limits.").removesuffix("s"), *_INNER.get(name, ()))
+    fields = (name.rpartition(".")[2].removesuffix("s"), *_INNER.get(name, ()))
     told = f"{door}({name}={value!r:.60}) was told {refusal.detail!r}"
     assert any(field in refusal.detail for field in fields), told
 
@@ -348,6 +412,30 @@ def test_wrong_input_is_refused_by_the_name_of_its_field_and_changes_no_key(hous
 def test_whatever_junk_arrives_wherever_it_is_refused_and_changes_no_key(house: House, data: st.DataObject) -> None:
     door, name = data.draw(st.sampled_from(CASES))
     _check(house, door, name, data.draw(_kind(door, name).junk()))
+
+
+@pytest.mark.parametrize("name", ["wanted.preferred_node_id", "hints.bound_node_id", "hints.last_node_id"])
+@pytest.mark.parametrize("nothing", _NOTHING, ids=repr)
+def test_only_an_empty_text_is_no_name(house: House, name: str, nothing: object) -> None:
+    _check(house, "dispatch", name, nothing)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field"),
+    [
+        (Wanted(strict=True), "strict"),
+        (Wanted(strict=True, exclude_node_ids=["n1"]), "strict"),
+        (Wanted(preferred_node_id="n1", exclude_node_ids=["n1"]), "preferred_node_id"),
+        (Wanted(preferred_node_id="n2", exclude_node_ids=["n3", "n2"], strict=True), "exclude_node_ids"),
+    ],
+    ids=str,
+)
+def test_wishes_that_contradict_each_other_are_refused_and_change_no_key(
+    house: House, wanted: Wanted, field: str
+) -> None:
+    refusal = house.refused("dispatch", _call("dispatch", "wanted", wanted))
+    assert refusal.code == "INVALID_MESSAGE"
+    assert field in refusal.detail
 
 
 #: Names that could be somebody's, and are nobody's here.
@@ -382,3 +470,9 @@ def test_whom_nobody_knows_is_refused_by_name_and_changes_no_key(house: House, d
         refusal = house.refused(door, named)
         assert refusal.code == code
         assert named["node_id" if name == "cell" else name] in refusal.detail
+
+
+@pytest.mark.parametrize("nothing", _NOTHING, ids=repr)
+def test_only_an_empty_text_is_no_service(house: House, nothing: object) -> None:
+    """The last here, as long as it marks the node of the house."""
+    _check(house, "mark", "service", nothing)

@@ -46,7 +46,7 @@ BUGS: Final = {
         "restand", "node[NODE.away_until_ms] > 0", "false", "nodes that die and come back", "S19"
     ),
     "a full node may be chosen": Bug(
-        "reserve", "node[NODE.used] >= node[NODE.max]", "false", "the life of a job", "S1"
+        "by_load", "node[NODE.used] >= node[NODE.max]", "false", "the life of a job", "S1"
     ),
     "a slot is counted down that was not there": Bug(
         "end_limbo", "== 0 then", "== 2 then", "nodes that die and come back, from a busy fleet", "S3"
@@ -59,7 +59,7 @@ BUGS: Final = {
         "put_node", "woken[#woken + 1] = node_id", "", "the life of a job", "L1"
     ),
     "a freed slot is not found again": Bug(
-        "free_slot", "== STANDING.full and", "== STANDING.resting and", "the life of a job", "S19"
+        "free_slot", "<= STANDING.suspect_full then", "<= STANDING.suspect then", "the life of a job", "S19"
     ),
 }
 

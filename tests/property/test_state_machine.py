@@ -41,11 +41,18 @@ SMALL: Final = Rules(
     released_ttl_ms=300,
     reconnect_grace_ms=50,
     handover_grace_ms=200,
-    fallback_poll_ms=25,
     intent_ttl_ms=1_500,
     confirm_after_ms=20,
     rest_ms=100,
     max_rest_ms=600,
+    probe_ms=80,
+    flap_window_ms=1_000,
+    mass_silence_nodes=2,
+    mass_silence_ms=1_500,
+    mark_ttl_ms=400,
+    mark_debounce_ms=60,
+    mark_window_ms=200,
+    max_marked=2,
     max_undelivered=1,
     max_overloaded=1,
     max_lost=2,
@@ -92,7 +99,7 @@ def play(server: Server, pytestconfig: pytest.Config) -> Iterator[Play]:
 
 
 def test_a_small_cell_does_what_the_model_says(play: Play) -> None:
-    play(CellMachine, SMALL, 18, 50)
+    play(CellMachine, SMALL, 20, 50)
     _played.add("small")
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from lingua_scheduler.core.limits import Limits
+from lingua_scheduler.core.needs import LACKS, MUTE
 from lingua_scheduler.core.records import Event, Past, PastAttempt
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.ack import ack
@@ -137,8 +139,13 @@ def signature(
     public: bool = True,
 ) -> str:
     """The name under which a cell knows a capability."""
-    packed = msgspec.msgpack.encode((served, tts, services or [], labels or [], public))
+    packed = msgspec.msgpack.encode((served, tts, services or [], labels or [], public, 0))
     return hashlib.sha1(packed, usedforsecurity=False).hexdigest()
+
+
+def mute(*groups: int) -> list[int]:
+    """Groups under a pair: their nodes have everything, but say of no language that they speak it."""
+    return [LACKS * group + MUTE for group in groups]
 
 
 def seed_for(number: int) -> int:
@@ -158,23 +165,40 @@ def _past_attempt(
     return PastAttempt(attempt, node_id, cause, at_ms, state, usual if following is None else following)
 
 
-def queued(job_id: str, deadline_at_ms: int, need: str = "en:zh") -> str:
-    """A job's place in the queue."""
-    return f"{need}:{deadline_at_ms:015}:{job_id}"
+def queued(job_id: str, deadline_at_ms: int, pair: str = "en:zh") -> str:
+    """A job's place among those who wait for the same pair."""
+    return f"w{pair}:{deadline_at_ms:015}:{job_id}"
 
 
 def served(
-    job_id: str, node_id: str, epoch: str, now: int = T0 + 7, *, deadline: int = T0 + 60_000, need: str = "en:zh"
+    job_id: str, node_id: str, epoch: str, now: int = T0 + 7, *, deadline: int = T0 + 60_000, pair: str = "en:zh"
 ) -> Changes:
     """A job that waited gets its second attempt: here, and now. What that does to the node is not said."""
     fields = {"state": "RESERVED", "attempt": 2, "node": node_id, "epoch": epoch, "reserved_at_ms": now}
     return {
         "jobs": {job_id: fields},
         "leases": {f"{node_id}:{job_id}:2": HELD},
-        "queue": {queued(job_id, deadline, need): GONE},
+        "queue": {queued(job_id, deadline, pair): GONE},
         "due": {f"j:{job_id}": now + 5_000},
         "outbox": {Event("reserved", job_id, 2, node_id, epoch, "", now): now},
     }
+
+
+async def calls(world: World) -> Counter[str]:
+    """How often each command was executed so far, inside scripts too."""
+    lines = (await world.engine.command("INFO", "commandstats")).decode().splitlines()
+    return Counter(
+        {
+            line.split(":")[0].removeprefix("cmdstat_"): int(line.split("calls=")[1].split(",")[0])
+            for line in lines
+            if line.startswith("cmdstat_") and not line.startswith(("cmdstat_info", "cmdstat_script"))
+        }
+    )
+
+
+def waiting(cell: Cell) -> list[str]:
+    """Who waits: the places by pair, without the lines of those who could serve them."""
+    return [place for place in cell.queue if place.startswith("w")]
 
 
 def nodes_of(cell: Cell, *job_ids: str) -> list[str]:

@@ -171,6 +171,40 @@ class Nodes(Section):
     max_rest_ms: int = Field(
         default=60_000, ge=1, le=HOUR, description="The longest rest that a node is given, whatever it says."
     )
+    probe_ms: int = Field(
+        default=5_000,
+        ge=1,
+        le=HOUR,
+        description="How long a node under suspicion waits for the next job that may clear it.",
+    )
+    flap_window_ms: int = Field(
+        default=60_000,
+        ge=1,
+        le=DAY,
+        description="A node that is gone and back three times within this rests, longer each time.",
+    )
+    mass_silence_nodes: int = Field(
+        default=5,
+        ge=2,
+        le=10_000,
+        description="In a fleet of so many nodes or more, more than half of them silent at once are not given up.",
+    )
+    mark_ttl_ms: int = Field(
+        default=60_000,
+        ge=1,
+        le=DAY,
+        description="How long a node gets no job that needs a service which was seen not to work.",
+    )
+    mark_debounce_ms: int = Field(
+        default=5_000, ge=0, le=HOUR, description="The same service of a node is marked at most once in this."
+    )
+    mark_window_ms: int = Field(
+        default=10_000, ge=1, le=HOUR, description="Within this a node is marked at most `max_marked` times."
+    )
+    max_marked: int = Field(default=30, ge=1, le=10_000, description="How often a node is marked within that window.")
+    mass_silence_ms: int = Field(
+        default=600_000, ge=0, le=DAY, description="For so long, then they are given up all the same."
+    )
 
 
 class Jobs(Section):
@@ -182,6 +216,15 @@ class Jobs(Section):
     run_timeout_ms: int = Field(default=30_000, ge=10, le=HOUR, description="How long one attempt may run.")
     timeout_ms: int = Field(default=60_000, ge=10, le=DAY, description="The job's deadline, over all attempts.")
     max_retry: int = Field(default=2, ge=0, le=10, description="Tries after the first one.")
+    policy: Literal["random", "spread", "sticky_pool", "least_loaded"] = Field(
+        default="random", description="How a node is chosen for jobs that do not say: docs/choosing.md."
+    )
+    binding_ttl_ms: int = Field(
+        default=60_000,
+        ge=1,
+        le=DAY,
+        description="How long it is remembered where a session's jobs went: its turns, its last node, its last pool.",
+    )
     result_ttl_ms: int = Field(
         default=120_000,
         ge=1_000,
@@ -205,12 +248,6 @@ class Jobs(Section):
         ge=1_000,
         le=HOUR,
         description="How long a request id stands for a job that does not exist yet, because its caller died half-way.",
-    )
-    fallback_poll_ms: int = Field(
-        default=100,
-        ge=1,
-        le=MINUTE,
-        description="How often jobs that wait look whether their fallback language is allowed by now.",
     )
     max_undelivered: int = Field(
         default=10, ge=1, le=1_000, description="Attempts that never reached their node before the job fails."

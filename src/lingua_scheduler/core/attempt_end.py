@@ -19,6 +19,8 @@ class Cause:
     lease: Literal["released", "limbo"]
     costs_try: bool
     counts: Literal["", "undelivered", "overloaded", "lost"] = ""
+    #: It tells against the node. Of a node that is lost with all it has, that is counted once, and not for each job.
+    blames: bool = False
 
 
 CAUSES: Final[tuple[Cause, ...]] = (
@@ -28,6 +30,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "released",
         False,
         "undelivered",
+        True,
     ),
     Cause(
         "overloaded",
@@ -36,11 +39,11 @@ CAUSES: Final[tuple[Cause, ...]] = (
         False,
         "overloaded",
     ),
-    Cause("failed", "the node refused or failed the job", "released", True),
-    Cause("stopped", "the node stopped working on it without a result", "released", True),
-    Cause("dropped", "the node came back and no longer has the job", "released", True),
-    Cause("ack_timeout", "no ack in time", "limbo", True),
-    Cause("run_timeout", "no result in time", "limbo", True),
+    Cause("failed", "the node refused or failed the job", "released", True, blames=True),
+    Cause("stopped", "the node stopped working on it without a result", "released", True, blames=True),
+    Cause("dropped", "the node came back and no longer has the job", "released", True, blames=True),
+    Cause("ack_timeout", "no ack in time", "limbo", True, blames=True),
+    Cause("run_timeout", "no result in time", "limbo", True, blames=True),
     Cause("lost_early", "the node was lost before it accepted", "limbo", False),
     Cause("lost", "the node was lost", "limbo", True, "lost"),
     Cause("died_early", "a new process of the node registered before the old one accepted", "released", False),

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lingua_scheduler.core.job_state import ENDS, LIVE_STATES
-from lingua_scheduler.core.records import FORGET_FROM, STANDINGS, Standing
+from lingua_scheduler.core.job_state import ENDS, LIVE_STATES, WAITING_STATES
+from lingua_scheduler.core.needs import LACKS, lacks_of
+from lingua_scheduler.core.records import FORGET_FROM, STANDINGS, SUSPECTS, Standing
+from lingua_scheduler.core.waiting import could_go, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +48,7 @@ def audit_ledger(ledger: Ledger, now_ms: int, overdue_ms: int) -> Iterator[Viola
         yield Violation(
             "S3", node_id, f"the index has {ledger.score}, not {STANDINGS} × {node.group} + {node.standing}"
         )
-    if node.standing == Standing.available and node.used >= node.max:
+    if node.standing <= Standing.suspect and node.used >= node.max:
         yield Violation("S1", node_id, f"{node.used} of {node.max} slots are taken, and it can be chosen")
     for lease in ledger.leases:
         yield from _audit_lease(lease, node, now_ms, overdue_ms)
@@ -102,11 +104,14 @@ def _leases_have_owners(cell: Cell) -> Iterator[Violation]:
 
 
 def _numbers_are_sizes(cell: Cell) -> Iterator[Violation]:
-    nodes = [node for node in cell.nodes.values() if node.group and node.standing == Standing.available]
-    available = Counter(node.group for node in nodes)
+    room = {Standing.available: 1, Standing.suspect: SUSPECTS}
+    available: Counter[int] = Counter()
+    for node in cell.nodes.values():
+        if node.group and node.standing in room:
+            available[node.group] += room[Standing(node.standing)]
     for group, number in cell.room.items():
         if number != available[group]:
-            yield Violation("S3", f"group {group}", f"room is {number}, {available[group]} nodes can be chosen")
+            yield Violation("S3", f"group {group}", f"room is {number}, and not {available[group]}")
     for group in available.keys() - cell.room.keys():
         yield Violation("S3", f"group {group}", "nodes can be chosen, and room does not know it")
     if set(cell.standing) != set(cell.nodes):
@@ -120,9 +125,12 @@ def _groups_are_what_nodes_say(cell: Cell) -> Iterator[Violation]:
     served: dict[str, list[int]] = {}
     ends: Counter[str] = Counter()
     for group, record in sorted(cell.groups.items()):
-        for pair in record.pairs:
-            served.setdefault(pair, []).append(group)
+        profiles = [cell.profiles[n] for n, node in cell.nodes.items() if node.group == group and n in cell.profiles]
+        for pair in record.pairs if profiles else ():
+            served.setdefault(pair, []).append(LACKS * group + lacks_of(profiles[0], _split(pair)[1]))
         ends.update({end for src, tgt in map(_split, record.pairs) for end in (f"{src}:", f":{tgt}")})
+        if any((profile.tts, profile.labels) != (record.tts, record.labels) for profile in profiles):
+            yield Violation("S3", f"group {group}", "its nodes speak other languages, or carry other labels")
         if cell.signatures.get(record.signature) != group:
             yield Violation("S3", f"group {group}", "its signature leads elsewhere")
     if {pair: sorted(groups) for pair, groups in cell.pairs.items()} != served:
@@ -139,23 +147,27 @@ def _split(pair: str) -> tuple[str, str]:
 
 
 def _who_waits_is_queued(cell: Cell) -> Iterator[Violation]:
-    """A job without a node is in the queue, in no other place of it, and no node has room that could serve it."""
-    waiting = {job_id for job_id, job in cell.jobs.items() if job.state == "RETRYING"}
-    queued = [entry.rsplit(":", 2) for entry in cell.queue]
-    if Counter(job_id for _, _, job_id in queued) != Counter(waiting):
-        yield Violation("S3", "queue", f"{waiting} wait, {cell.queue} are queued")
-    for need in sorted({need for need, _, _ in queued}):
-        pair = need.partition(">")[0]
-        groups = cell.pairs.get(pair, []) + cell.pairs.get(_split(pair)[0] + ":*", [])
-        idle = [group for group in groups if cell.room.get(group, 0)]
-        behind = any(f"r:{node_id}" in cell.due for node_id, node in cell.nodes.items() if node.group in idle)
-        if idle and not behind:
-            yield Violation("L1", need, f"jobs wait for it while groups {idle} have room")
+    """A job without a node stands in the queue wherever it could be served, and nobody has room who could serve it."""
+    waiting = {job_id for job_id, job in cell.jobs.items() if job.state in WAITING_STATES and job_id in cell.tickets}
+    places = {place for job_id in waiting for place in places_of(cell, job_id)}
+    if places != set(cell.queue):
+        yield Violation("S3", "queue", f"{places - set(cell.queue)} missing, {set(cell.queue) - places} too many")
+    if "f:" in cell.due:
+        return
+    idle = {
+        node_id
+        for node_id, node in cell.nodes.items()
+        if node.standing <= Standing.suspect and f"r:{node_id}" not in cell.due
+    }
+    for job_id in sorted(waiting):
+        able = sorted(node_id for node_id in idle if could_go(cell, node_id, cell.tickets[job_id]))
+        if able:
+            yield Violation("L1", job_id, f"it waits while {able} have room")
 
 
 def _jobs_add_up(cell: Cell) -> Iterator[Violation]:
     ended = sum(cell.counts.get(state, 0) for state in ENDS)
-    under_way = sum(job.state not in ENDS for job in cell.jobs.values())
+    under_way = sum(job.state not in ENDS and job.state != "WAITING" for job in cell.jobs.values())
     if cell.counts.get("accepted", 0) != ended + under_way:
         yield Violation("S6", "jobs", f"{cell.counts} with {under_way} under way")
     remembered = Counter(job.state for job in cell.jobs.values())
@@ -187,15 +199,15 @@ def _nothing_is_immortal(cell: Cell) -> Iterator[Violation]:
     cut_off = {node_id for node_id, node in cell.nodes.items() if node.cut_off}
     looked_after = {f"j:{job_id}" for job_id in cell.jobs} | {f"n:{node_id}" for node_id in cell.nodes}
     looked_after |= {f"l:{lease}" for lease in cell.limbo if lease.split(":")[0] not in cut_off}
-    looked_after |= {f"w:{entry.rsplit(':', 2)[0]}" for entry in cell.queue if ">" in entry}
     looked_after |= {f"i:{node_id}" for node_id in cell.intents}
+    looked_after |= {f"m:{node_id}" for node_id, profile in cell.profiles.items() if profile.marks}
     for member in looked_after - cell.due.keys():
         yield Violation("S16", member, "nobody will ever look at it again")
     for node_id in cell.intents.keys() & cell.nodes.keys():
         yield Violation("S16", node_id, "it is there, and what the operator wanted of it when it was gone is too")
     for member in cell.due.keys() - looked_after:
         kept = (member.startswith("l:") and member[2:] in cell.limbo) or (
-            member[:2] == "r:" and member[2:] in cell.nodes
+            member == "f:" or (member[:2] == "r:" and member[2:] in cell.nodes)
         )
         if not kept:
             yield Violation("S16", member, "it is due, but not there")
@@ -215,6 +227,8 @@ def _due_too_late(job_id: str, job: JobRecord, cell: Cell) -> str:
     bound = job.deadline_at_ms
     if job.state in {"RESERVED", "DISPATCHED"} and job_id in cell.tickets:
         bound = job.reserved_at_ms + cell.tickets[job_id].ack_ms
+    elif job.state == "WAITING" and job_id in cell.tickets:
+        bound = job.created_at_ms + cell.tickets[job_id].wait_ms
     elif job.state in {"ACCEPTED", "RUNNING"}:
         bound = job.accepted_at_ms + job.run_ms
     node = cell.nodes.get(job.node)

@@ -74,7 +74,8 @@ def _services(value: object) -> list[tuple[str, bool]]:
     )
 
 
-def _labels(value: object) -> list[tuple[str, str]]:
+def check_labels(value: object) -> list[tuple[str, str]]:
+    """Labels as the flows compare them."""
     if not isinstance(value, Mapping) or len(value) > MAX_LABELS:
         raise Invalid(f"labels must map at most {MAX_LABELS} names to texts")
     return sorted(
@@ -110,7 +111,7 @@ def capability(
     if services is not None:
         word["services"] = _services(services)
     if labels is not None:
-        word["labels"] = _labels(labels)
+        word["labels"] = check_labels(labels)
     if accept_public_jobs is not None:
         word["public"] = check_bool("accept_public_jobs", accept_public_jobs)
     return word, reader.warnings

@@ -24,12 +24,14 @@ STATES: Final[tuple[State, ...]] = get_args(State)
 RESERVED_STATES: Final[tuple[State, ...]] = ("RESERVED", "DISPATCHED")
 RUNNING_STATES: Final[tuple[State, ...]] = ("ACCEPTED", "RUNNING")
 LIVE_STATES: Final[tuple[State, ...]] = RESERVED_STATES + RUNNING_STATES
+#: Without a node: never had one, or lost it.
+WAITING_STATES: Final[tuple[State, ...]] = ("WAITING", "RETRYING")
 ENDS: Final[tuple[State, ...]] = ("FINISHED", "FAILED", "CANCELLED", "EXPIRED")
 
 #: From each state to the states it may move to, with the event that moves it. Each message implies the
 #: earlier ones: ack, started and done are legal from RESERVED on. Ends absorb.
 MOVES: Final[dict[State, dict[State, str]]] = {
-    "CREATED": {"RESERVED": "dispatch"},
+    "CREATED": {"RESERVED": "dispatch", "WAITING": "dispatch, no room"},
     "RESERVED": {
         "DISPATCHED": "deliver",
         "ACCEPTED": "deliver (implicit ack), ack",
@@ -64,7 +66,7 @@ MOVES: Final[dict[State, dict[State, str]]] = {
         "CANCELLED": "cancel",
         "EXPIRED": "deadline",
     },
-    "WAITING": {"RESERVED": "a slot is free", "CANCELLED": "cancel", "EXPIRED": "deadline"},
+    "WAITING": {"RESERVED": "a slot is free", "CANCELLED": "cancel"},
     "RETRYING": {"RESERVED": "a slot is free", "CANCELLED": "cancel", "EXPIRED": "deadline"},
     "FINISHED": {},
     "FAILED": {},

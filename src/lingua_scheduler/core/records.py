@@ -24,20 +24,52 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
 class Standing(IntEnum):
     """Why a node can or cannot be chosen: exactly one answer for each node, the first that holds.
 
-    A node that may be dead is called stale whatever was said of it before. Then comes what the operator decided, what
-    the node says, and what we observed; only a node that could otherwise be chosen is called full.
+    A node that is or may be dead is called that whatever was said of it before. Then comes what the operator decided,
+    what the node says, and what we observed; only a node that could otherwise be chosen is called full.
+
+    The order matters: up to `suspect` a node has room, up to `suspect_full` it may be chosen or will be when a slot is
+    free, and from `stale` on it may be dead.
     """
 
     available = 0
-    full = 1
-    resting = 2
-    stale = 3
-    not_ready = 4
-    draining = 5
+    suspect = 1
+    full = 2
+    suspect_full = 3
+    resting = 4
+    not_ready = 5
+    draining = 6
+    stale = 7
+    lost = 8
 
 
 #: A node's place in the index is STANDINGS × group + standing, so this bounds the standings there can be.
 STANDINGS: Final = 16
+
+#: How many nodes of a group have room: those above suspicion, plus so many times those under it.
+SUSPECTS: Final = 2**20
+
+
+#: A choice is one number, for every job carries it: CHOICES × (SUSPECTS × group + candidates) + policy.
+CHOICES: Final = 16
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """Why an attempt went where it went: the node's group, how many had room, and what stood against a wish."""
+
+    group: int = 0
+    candidates: int = 0
+    policy: int = 0
+    reasons: list[str] = []
+
+    @classmethod
+    def of(cls, chosen: int, reasons: list[str]) -> Choice:
+        """What a record says of it."""
+        rest, policy = divmod(chosen, CHOICES)
+        return cls(*divmod(rest, SUSPECTS), policy, reasons)
+
+    def packed(self) -> int:
+        """All but the reasons, as a record has it."""
+        return CHOICES * (SUSPECTS * self.group + self.candidates) + self.policy
 
 
 class PastAttempt(Record, frozen=True):
@@ -49,10 +81,18 @@ class PastAttempt(Record, frozen=True):
     ended_at_ms: int
     next_state: State
     next_attempt: int
+    reserved_at_ms: int = 0
+    chosen: int = 0
+    reasons: list[str] = []
+
+    @property
+    def choice(self) -> Choice:
+        """Why it went where it went."""
+        return Choice.of(self.chosen, self.reasons)
 
 
 class Past(Record, frozen=True):
-    """What happened to a job before its current attempt. Empty while it runs the first time."""
+    """What happened to a job before its current attempt. Empty while it runs the first time, and nothing is special."""
 
     tries: int = 0
     undelivered: int = 0
@@ -61,6 +101,8 @@ class Past(Record, frozen=True):
     released_at_ms: int = 0
     reason: str = ""
     attempts: list[PastAttempt] = []
+    #: What stood against a wish when the current attempt was placed, or was special about it.
+    reasons: list[str] = []
 
 
 class JobRecord(Record, frozen=True):
@@ -81,10 +123,33 @@ class JobRecord(Record, frozen=True):
     started_at_ms: int
     ended_at_ms: int
     past: Past
+    chosen: int
+
+    @property
+    def choice(self) -> Choice:
+        """Why the current attempt went where it went."""
+        return Choice.of(self.chosen, self.past.reasons)
+
+
+class Wishes(Record, frozen=True):
+    """What a job wishes beyond its pair, its services and its policy; and what is remembered of its session."""
+
+    named: str = ""
+    strict: int = 0
+    excluded: list[str] = []
+    labels: list[tuple[str, str]] = []
+    back: str = ""
+    bound: str = ""
+    last: str = ""
+    pool: str = ""
+    seen: list[str] = []
 
 
 class Ticket(Record, frozen=True):
-    """What was asked for. Written once, as it came; only the ids and limits that the flows need."""
+    """What was asked for. Written once, as it came; only the ids and limits that the flows need.
+
+    `needs` are bits of `core/needs.py`. Few jobs wish for more: then there is one record of it.
+    """
 
     job: str
     session: str
@@ -97,19 +162,32 @@ class Ticket(Record, frozen=True):
     max_retry: int
     seed: int
     trace: str
+    needs: int
+    policy: int
+    wait_ms: int
+    wishes: list[Wishes]
+
+    @property
+    def wish(self) -> Wishes:
+        """What is wished, nothing included."""
+        return self.wishes[0] if self.wishes else Wishes()
 
 
 class NodeRecord(Record, frozen=True):
     """The part of a node that choosing needs.
 
-    The first three are read at a glance, without the rest. `used` and `limbo` are sizes of the ledger, kept beside it.
-    `ceiling` is what `used` may be: `max`, or more if the node already held more when it last spoke (its slots were
-    lowered, or it came back with work we did not know).
+    The first ones are read at a glance, without the rest. `used` and `limbo` are sizes of the ledger, kept beside it.
+    `recent` has a bit for each of its last five jobs, set if the node failed it; `ack_ms` and `typical_ms` are moving
+    averages of how long it took to accept a job and to do it. `ceiling` is what `used` may be: `max`, or more if the
+    node already held more when it last spoke (its slots were lowered, or it came back with work we did not know).
     """
 
     used: int
     max: int
     seen_at_ms: int
+    recent: int
+    ack_ms: int
+    typical_ms: int
     limbo: int
     group: int
     standing: int
@@ -123,6 +201,22 @@ class NodeRecord(Record, frozen=True):
     acks: int
     tells: int
     ceiling: int
+    probe_at_ms: int
+    flaps: int
+    flapped_at_ms: int
+
+
+class Mark(Record, frozen=True):
+    """A service that was seen not to work; `type` "" is the whole node."""
+
+    service: str
+    type: str
+    marked_at_ms: int
+    until_ms: int
+
+
+#: As many marks as a node can have.
+MAX_MARKS: Final = 32
 
 
 class Profile(Record, frozen=True):
@@ -130,7 +224,7 @@ class Profile(Record, frozen=True):
 
     `asr` and `tts` are False when the node does not declare them; `nmt` is True for any pair. Maps are sorted lists of
     their items, so that the same word has the same bytes. `update` is the digest of the last capability that a
-    heartbeat brought: nodes that repeat it with every beat cost nothing.
+    heartbeat brought: nodes that repeat it with every beat cost nothing. So many marks were made since `marking_since`.
     """
 
     credential: str
@@ -147,12 +241,17 @@ class Profile(Record, frozen=True):
     load: list[tuple[str, float]]
     about: str
     update: str
+    marks: list[Mark]
+    marking_since_ms: int
+    marked: int
 
 
 class GroupRecord(Record, frozen=True):
     """Nodes with the same effective capability. Which ones they are, the index says."""
 
     signature: str
+    tts: list[str] | bool
+    labels: list[tuple[str, str]]
     pairs: list[str]
 
 
@@ -194,6 +293,18 @@ class Claim(Record, frozen=True):
     sealed: int
     claimants: list[str]
 
+
+class Memory(Record, frozen=True):
+    """Where the last jobs of a session went: the last one, the pieces of each turn, and each utterance."""
+
+    node: str
+    pool: str
+    turns: list[tuple[str, str, int]]
+    seen: list[tuple[int, str]]
+
+
+#: So many turns, and so many utterances, of a session are remembered.
+MAX_REMEMBERED: Final = 16
 
 #: More of the same request at once than this, and only the lease's end frees it after a refusal.
 MAX_CLAIMANTS: Final = 100
@@ -261,10 +372,17 @@ class Rules(Record, frozen=True):
     intent_ttl_ms: int = 604_800_000
     reconnect_grace_ms: int = 500
     handover_grace_ms: int = 10_000
-    fallback_poll_ms: int = 100
     confirm_after_ms: int = 2_000
     rest_ms: int = 1_000
     max_rest_ms: int = 60_000
+    probe_ms: int = 5_000
+    flap_window_ms: int = 60_000
+    mass_silence_nodes: int = 5
+    mass_silence_ms: int = 600_000
+    mark_ttl_ms: int = 60_000
+    mark_debounce_ms: int = 5_000
+    mark_window_ms: int = 10_000
+    max_marked: int = 30
     max_undelivered: int = 10
     max_overloaded: int = 10
     max_lost: int = 2
@@ -272,6 +390,7 @@ class Rules(Record, frozen=True):
     max_groups: int = 256
     relay_lease_ms: int = 1_000
     claim_lease_ms: int = 90_000
+    binding_ttl_ms: int = 60_000
 
 
 #: Ended jobs are in the due-list too, to be forgotten, but this much later than their time: a dispatch, which must

@@ -34,6 +34,10 @@ CODES: Final[dict[str, Code]] = {
     "NOT_ENDED": Code(409, True, "Job {job_id} has not ended yet; only an ended job can be released."),
     "NO_CAPABLE_NODE": Code(422, False, "No registered node can serve {pair}: {missing}."),
     "ALL_CANDIDATES_FULL_OR_FAILED": Code(503, True, "{pool} in the pool of {pair}; none can take a job now.", 250),
+    "PREFERRED_NODE_NOT_CAPABLE": Code(
+        422, False, "Node {node_id} is not registered, or cannot serve {pair} as asked."
+    ),
+    "PREFERRED_NODE_UNAVAILABLE": Code(409, True, "Node {node_id} cannot take a job now: it is {why}.", 250),
     "CELL_FULL": Code(503, True, "Cell {cell} has no room for another node.", 5000),
 }
 
@@ -63,6 +67,8 @@ class Refusal(msgspec.Struct, frozen=True):
     code: str
     detail: str
     breakdown: Breakdown | None = None
+    #: How long the job had waited for a node before it was refused.
+    waited_ms: int = 0
 
     @property
     def status(self) -> int:

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[ cancel: nobody wants the result any more. An ended job stays as it is.   any state without an end -> CANCELLED
-  KEYS  nodes · standing · room · jobs · leases · limbo · queue · due · outbox · counts
+  KEYS  nodes · standing · room · groups · pairs · jobs · leases · limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { job_id reason }
   OUT   MOVED state | UNKNOWN_JOB                                                                                  ]]
 -- include: clock, end_early, write_tally

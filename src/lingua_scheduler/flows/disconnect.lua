@@ -4,7 +4,7 @@
   KEYS  nodes · profiles · standing · room · due
   ARGV  now_ms rules, then for each: { node_id connection handover }
   OUT   AWAY until_ms (in the past, or 0: it was lost already) | REPLACED | UNKNOWN_NODE                           ]]
--- include: clock, node_at, put_node, restand, look_again
+-- include: clock, node_at, put_node, restand, look_again, flap
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 for i = 3, #ARGV do
@@ -17,6 +17,9 @@ for i = 3, #ARGV do
       answer = { "REPLACED" }
     else
       if node[NODE.away_until_ms] == 0 and node[NODE.lost_at_ms] == 0 then
+        if not handover then
+          flap(node, now, rules)
+        end
         node[NODE.away_until_ms] = now + rules[handover and RULE.handover_grace_ms or RULE.reconnect_grace_ms]
         restand(node, now, rules)
         put_node(node_id, node)

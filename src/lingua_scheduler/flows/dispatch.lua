@@ -1,11 +1,16 @@
 #!lua
---[[ dispatch: choose a node, take one of its slots, create the job.                          CREATED -> RESERVED
-  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · leases · limbo ·
-        queue · due · outbox · counts
+--[[ dispatch: choose a node, take one of its slots, create the job.                CREATED -> RESERVED | WAITING
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · leases ·
+        limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each job: ticket body          (body "" = none)
-  OUT   PLACED state node epoch attempt acks                  (a job that exists already: as it is now)
-        NO_CAPABLE_NODE src tgt                               (whether any node takes the one, gives the other)
-        ALL_CANDIDATES_FULL_OR_FAILED pool full stale not_ready draining resting
+  OUT   PLACED state node epoch attempt acks pool new         (a job that exists already, not new: as it is now;
+                                                               pool: the node's label `group`, if that is the policy)
+        WAITING place until_ms                                (no room now; the outbox says how it goes on)
+        NO_CAPABLE_NODE src tgt nodes lacks                   (whether any takes the one, gives the other; how many
+                                                               serve the pair, and what all of them lack)
+        ALL_CANDIDATES_FULL_OR_FAILED pool full stale not_ready draining resting marked excluded no_service
+                                      not_permitted
+        PREFERRED_NODE_NOT_CAPABLE | PREFERRED_NODE_UNAVAILABLE why
         OVERDUE                                               (nothing done: too much is overdue, reap first)      ]]
 -- include: clock, tally, groups_for, choose, reserve, write_tally
 local now, packed_rules, answers = clock(ARGV[1]), ARGV[2], {}
@@ -28,41 +33,70 @@ local full = {}
 
 for i = 3, #ARGV, 2 do
   local ticket = cmsgpack.unpack(ARGV[i])
-  local job_id, pair = ticket[TICKET.job], ticket[TICKET.pair]
-  local answer
+  local job_id, body, wishes = ticket[TICKET.job], ARGV[i + 1], ticket[TICKET.wishes][1]
+  local answer, waits, waits_for
   local known = redis.call("HGET", KEY.jobs, job_id)
   if known then
     local job = cmsgpack.unpack(known)
-    answer = { "PLACED", job[JOB.state], job[JOB.node], job[JOB.epoch], job[JOB.attempt], job[JOB.acks] }
+    answer = { "PLACED", job[JOB.state], job[JOB.node], job[JOB.epoch], job[JOB.attempt], job[JOB.acks], "", false }
+    if job[JOB.state] == "WAITING" then
+      -- include: ticket_of
+      waits, waits_for = job, ticket_of(job_id)
+    end
   else
-    local groups = groups_for(pair, ticket[TICKET.fallback])
     local job = NEW.job
     job[JOB.created_at_ms], job[JOB.deadline_at_ms] = now, now + ticket[TICKET.timeout_ms]
     job[JOB.run_ms], job[JOB.seed] = ticket[TICKET.run_ms], ticket[TICKET.seed]
-    local node_id, node
-    if #groups > 0 then
-      node_id, node = choose(groups, job, {})
+    local groups = groups_for(ticket, 0)
+    local node_id, node, choice, reasons
+    if wishes and wishes[WISHES.named] ~= "" then
+      -- include: named_in_vain
+      answer = named_in_vain(ticket, wishes)
+    end
+    if not answer then
+      node_id, node, choice, reasons = choose(groups, job, ticket, {})
     end
     if node_id then
-      reserve(job_id, job, node_id, node, ticket[TICKET.ack_ms], nil, now)
-      local record, body = cmsgpack.pack(job), ARGV[i + 1]
+      reserve(job_id, job, node_id, node, choice, reasons, ticket[TICKET.ack_ms], nil, now)
+      local record = cmsgpack.pack(job)
       if body ~= "" then
         redis.call("HSET", KEY.jobs, job_id, record, job_id .. ":ticket", ARGV[i], job_id .. ":payload", body)
       else
         redis.call("HSET", KEY.jobs, job_id, record, job_id .. ":ticket", ARGV[i])
       end
       tally("accepted", 1)
-      answer = { "PLACED", "RESERVED", node_id, job[JOB.epoch], job[JOB.attempt], job[JOB.acks] }
-    elseif #groups == 0 then
-      -- include: ends_served
-      tally("refused.incapable", 1)
-      answer = { "NO_CAPABLE_NODE", ends_served(pair) }
+      answer = { "PLACED", "RESERVED", node_id, job[JOB.epoch], job[JOB.attempt], job[JOB.acks], "", true }
+      if ticket[TICKET.policy] == POLICY.sticky_pool then
+        -- include: pool_of
+        answer[7] = pool_of(node[NODE.group])
+      end
     else
-      -- include: breakdown
-      tally("refused.full", 1)
-      full[pair] = full[pair] or breakdown(groups)
-      answer = full[pair]
+      local need = not wishes and ticket[TICKET.pair] .. ticket[TICKET.needs]
+      answer = answer or need and full[need]
+      if not answer then
+        -- include: refusal_of
+        answer = refusal_of(ticket, groups)
+        if need then
+          full[need] = answer
+        end
+      end
+      local may_come = answer[1] ~= "NO_CAPABLE_NODE" and answer[1] ~= "PREFERRED_NODE_NOT_CAPABLE"
+      if may_come and ticket[TICKET.wait_ms] > 0 then
+        -- include: join_queue
+        redis.call("HSET", KEY.jobs, job_id .. ":ticket", ARGV[i])
+        if body ~= "" then
+          redis.call("HSET", KEY.jobs, job_id .. ":payload", body)
+        end
+        join_queue(job_id, job, ticket, "WAITING", now + ticket[TICKET.wait_ms])
+        waits, waits_for = job, ticket
+      else
+        tally(may_come and "refused.full" or "refused.incapable", 1)
+      end
     end
+  end
+  if waits then
+    -- include: waiting_place
+    answer = waiting_place(job_id, waits, waits_for)
   end
   answers[#answers + 1] = cmsgpack.pack(answer)
 end

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from lingua_scheduler.core.errors import DependencyDown
-from lingua_scheduler.core.ids import cell_of, check_id, check_int, check_text
+from lingua_scheduler.core.ids import cell_of, check_text
 from lingua_scheduler.core.job_state import State
-from lingua_scheduler.core.language import UnknownLanguage, reduce_language
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.pair import Pair
-from lingua_scheduler.core.records import Ticket
+from lingua_scheduler.core.needs import MUTE, PRIVATE, services_in
 from lingua_scheduler.core.refusal import Breakdown, Invalid, Refusal, refuse
-from lingua_scheduler.store.face import Answer, Face, pack
+from lingua_scheduler.core.ticket import make_ticket
+from lingua_scheduler.core.wanted import Hints, Wanted
+from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:
+    from lingua_scheduler.core.pair import Pair
+    from lingua_scheduler.core.records import Event
     from lingua_scheduler.store.engine import Engine
 
 MAX_BODY_CHARS: Final = 64 * 1024
-MAX_TIMEOUT_MS: Final = 86_400_000
-SEEDS: Final = 2**32
 
 #: For how many microseconds of the loop's clock a dispatch is sent again while more is overdue than one run may
 #: settle: a call fails within a second. A cell that is still behind then has lost its reapers for long.
@@ -38,10 +37,23 @@ class Placed(Answer, frozen=True, tag="PLACED"):
     epoch: str
     attempt_id: int
     acks: int
+    pool: str = ""
+    #: This very call created it.
+    is_new: bool = False
+
+
+class Waiting(Answer, frozen=True, tag="WAITING"):
+    """The job waits for a slot, at most until then. It is the `place`-th of its pair, by deadline.
+
+    How it goes on is in the outbox: `reserved` when it has a node, `refused` when it has waited long enough.
+    """
+
+    place: int
+    until_ms: int
 
 
 class Full(Answer, frozen=True, tag="ALL_CANDIDATES_FULL_OR_FAILED"):
-    """Capable nodes exist, none could take it now."""
+    """Capable nodes exist, none could take it now. In the order of `Breakdown`."""
 
     pool: int
     full: int
@@ -49,13 +61,19 @@ class Full(Answer, frozen=True, tag="ALL_CANDIDATES_FULL_OR_FAILED"):
     not_ready: int
     draining: int
     resting: int
+    marked: int
+    excluded: int
+    no_service: int
+    not_permitted: int
 
 
 class Incapable(Answer, frozen=True, tag="NO_CAPABLE_NODE"):
-    """No registered node could ever take it: whether any takes the source, and whether any gives the target."""
+    """No registered node could ever take it: which end is missing, or what all lack who serve the pair."""
 
     takes_source: bool
     gives_target: bool
+    nodes: int = 0
+    lacks: int = 0
 
     def missing(self, pair: Pair) -> str:
         """The part that is missing, in words."""
@@ -63,27 +81,40 @@ class Incapable(Answer, frozen=True, tag="NO_CAPABLE_NODE"):
             return f"none has semantic repair (and asr) for {pair.src}"
         if not self.gives_target:
             return f"none translates into {pair.tgt}"
-        return f"some take {pair.src} and some give {pair.tgt}, but none does both"
+        if not self.nodes:
+            return f"some take {pair.src} and some give {pair.tgt}, but none does both"
+        return f"{self.nodes} serve the pair, but {self._lacking(pair)}"
+
+    def _lacking(self, pair: Pair) -> str:
+        if services := services_in(self.lacks):
+            return f"none has the service {' or '.join(services)}"
+        if self.lacks & MUTE:
+            return f"none speaks {pair.tgt}"
+        if self.lacks & PRIVATE:
+            return "only for jobs that name them"
+        return "none has all of the services, labels and directions that are asked for"
+
+
+class Unavailable(Answer, frozen=True, tag="PREFERRED_NODE_UNAVAILABLE"):
+    """The node that the job insists on cannot take it now, and why."""
+
+    why: str
 
 
 class Overdue(Answer, frozen=True, tag="OVERDUE"):
     """Nothing was done: more is overdue than one dispatch may settle."""
 
 
-_DISPATCH: Final = Face[Placed | Full | Incapable | Overdue]("flows/dispatch", Placed, Full, Incapable, Overdue)
-
-
-def _limits(value: object) -> Limits:
-    if not isinstance(value, Limits):
-        raise Invalid("limits must be Limits")
-    return value
-
-
-def _language(field: str, tag: object) -> str:
-    try:
-        return reduce_language(check_text(field, tag, 256))
-    except UnknownLanguage as unknown:
-        raise Invalid(f"{field}: {unknown}") from None
+_DISPATCH: Final = Face[Placed | Waiting | Full | Incapable | Unavailable | Overdue](
+    "flows/dispatch",
+    Placed,
+    Waiting,
+    Full,
+    Incapable,
+    Unavailable,
+    Overdue,
+    refuses=("PREFERRED_NODE_NOT_CAPABLE",),
+)
 
 
 async def dispatch(
@@ -97,26 +128,24 @@ async def dispatch(
     utterance_index: int = 0,
     trace_id: str = "",
     limits: Limits = Limits(),  # noqa: B008 - frozen
+    wanted: Wanted = Wanted(),  # noqa: B008
+    hints: Hints = Hints(),  # noqa: B008
     seed: int | None = None,
-) -> Placed | Refusal:
-    """Place a job. Sent again with the same `job_id` it answers where that job is, and creates nothing."""
+) -> Placed | Waiting | Refusal:
+    """Place a job, or let it wait. Sent again with the same id it answers where that job is, and creates nothing."""
     try:
         cell = cell_of(job_id)
-        pair = Pair(_language("src_lang", src_lang), _language("tgt_lang", tgt_lang))
-        fallback = pair.fallback()
-        limits = _limits(limits)
-        ticket = Ticket(
-            job=job_id,
-            session=check_id("session_id", session_id),
-            utterance=check_int("utterance_index", utterance_index, 0, 2**53),
-            pair=str(pair),
-            fallback="" if fallback is None else str(fallback),
-            ack_ms=check_int("ack_ms", limits.ack_ms, 1, MAX_TIMEOUT_MS),
-            run_ms=check_int("run_ms", limits.run_ms, 1, MAX_TIMEOUT_MS),
-            timeout_ms=check_int("timeout_ms", limits.timeout_ms, 1, MAX_TIMEOUT_MS),
-            max_retry=check_int("max_retry", limits.max_retry, 0, 10),
-            seed=random.randrange(SEEDS) if seed is None else check_int("seed", seed, 0, SEEDS - 1),
-            trace=check_text("trace_id", trace_id, 128),
+        pair, ticket = make_ticket(
+            job_id,
+            session_id,
+            src_lang,
+            tgt_lang,
+            utterance_index=utterance_index,
+            trace_id=trace_id,
+            limits=limits,
+            wanted=wanted,
+            hints=hints,
+            seed=seed,
         )
         text = check_text("body", body, MAX_BODY_CHARS).encode()
     except Invalid as invalid:
@@ -126,12 +155,29 @@ async def dispatch(
     until = clock() + _PATIENCE / 1_000_000
     while True:
         answer = await _DISPATCH(engine, cell, item, text)
-        if isinstance(answer, Placed):
+        if isinstance(answer, Placed | Waiting):
             return answer
-        if isinstance(answer, Full):
-            counts = Breakdown(**msgspec.structs.asdict(answer))
-            return refuse("ALL_CANDIDATES_FULL_OR_FAILED", counts, pair=pair, pool=counts.pool)
-        if isinstance(answer, Incapable):
-            return refuse("NO_CAPABLE_NODE", pair=pair, missing=answer.missing(pair))
+        if not isinstance(answer, Overdue):
+            return _refusal(answer, pair, wanted)
         if clock() >= until:
             raise DependencyDown("BEHIND", f"cell {cell} has more overdue than dispatches could settle in a second")
+
+
+def _refusal(answer: Full | Incapable | Unavailable | No, pair: Pair, wanted: Wanted) -> Refusal:
+    if isinstance(answer, Full):
+        counts = Breakdown(**msgspec.structs.asdict(answer))
+        return refuse("ALL_CANDIDATES_FULL_OR_FAILED", counts, pair=pair, pool=counts.pool)
+    if isinstance(answer, Incapable):
+        return refuse("NO_CAPABLE_NODE", pair=pair, missing=answer.missing(pair))
+    if isinstance(answer, Unavailable):
+        return refuse("PREFERRED_NODE_UNAVAILABLE", node_id=wanted.preferred_node_id, why=answer.why)
+    return refuse(answer.code, node_id=wanted.preferred_node_id, pair=pair)
+
+
+def refused(event: Event) -> Refusal:
+    """The refusal that a job got after it had waited, from the event that says so."""
+    waited_ms, *numbers = map(int, event.detail.split())
+    counts = Breakdown(*numbers)
+    told = refuse("ALL_CANDIDATES_FULL_OR_FAILED", counts, pair="its pair", pool=counts.pool)
+    detail = f"It waited {waited_ms} ms. {told.detail}"
+    return msgspec.structs.replace(told, detail=detail, waited_ms=waited_ms)

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 --[[ done: the node has the result. It is stored once.                            any live state -> FINISHED
-  KEYS  nodes · standing · room · pairs · jobs · leases · limbo · queue · due · outbox · counts
+  KEYS  nodes · standing · room · groups · pairs · jobs · leases · limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { job_id attempt node_id epoch result_ttl_ms } result    (result "" = none)
   OUT   MOVED state | UNKNOWN_JOB | STALE_ATTEMPT | NODE_MISMATCH                                                  ]]
--- include: clock, message_of, node_at, put_node, free_slot, end_job, serve, write_tally
+-- include: clock, message_of, node_at, put_node, praise, free_slot, end_job, serve, write_tally
 local now, packed_rules, answers = clock(ARGV[1]), ARGV[2], {}
 
 for i = 3, #ARGV, 2 do
@@ -12,7 +12,8 @@ for i = 3, #ARGV, 2 do
   local answer = { verdict }
   if verdict == "CURRENT" then
     local node = node_at(node_id)
-    free_slot(node, node_id .. ":" .. job_id .. ":" .. attempt)
+    praise(node, job, now)
+    free_slot(node, node_id .. ":" .. job_id .. ":" .. attempt, now)
     put_node(node_id, node)
     end_job(job_id, job, "FINISHED", "", result_ttl_ms, now, ARGV[i + 1] ~= "" and ARGV[i + 1])
     answer = { "MOVED", "FINISHED" }

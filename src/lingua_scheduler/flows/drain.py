@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.flows.intents import Marked, intent_face, mark
+from lingua_scheduler.flows.intents import Intended, intend, intent_face
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.refusal import Refusal
@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 _DRAIN: Final = intent_face("flows/drain")
 
 
-async def drain(engine: Engine, cell: str, node_id: str) -> Marked | Refusal:
+async def drain(engine: Engine, cell: str, node_id: str) -> Intended | Refusal:
     """Give the node no new work; what runs there ends in peace. A heartbeat cannot undo it."""
-    return await mark(_DRAIN, engine, cell, node_id)
+    return await intend(_DRAIN, engine, cell, node_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.flows.intents import Marked, intent_face, mark
+from lingua_scheduler.flows.intents import Intended, intend, intent_face
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.refusal import Refusal
@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 _EVICT: Final = intent_face("flows/evict")
 
 
-async def evict(engine: Engine, cell: str, node_id: str) -> Marked | Refusal:
+async def evict(engine: Engine, cell: str, node_id: str) -> Intended | Refusal:
     """Move the node's work to others at once, at no cost to the jobs; it stays out until `resume`."""
-    return await mark(_EVICT, engine, cell, node_id)
+    return await intend(_EVICT, engine, cell, node_id)

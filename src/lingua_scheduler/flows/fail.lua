@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[ fail: the node refuses the job or could not do it.            any live state -> RETRYING | FAILED | EXPIRED
   The next attempt is reserved here and now when the cell has a node for it. An overloaded node rests, without blame.
-  KEYS  nodes · standing · room · pairs · jobs · leases · limbo · queue · due · outbox · counts
+  KEYS  nodes · standing · room · groups · pairs · jobs · leases · limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { job_id attempt node_id epoch reason overloaded retry_after_ms }
   OUT   MOVED state attempt reserved node epoch acks       (reserved: the next attempt has its node already)
         UNKNOWN_JOB | STALE_ATTEMPT | NODE_MISMATCH                                                                ]]

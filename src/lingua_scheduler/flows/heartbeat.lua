@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
 --[[ heartbeat: a sign of life, and whatever has changed. It cannot undo a drain, nor an eviction, nor a cut-off.
   What the node runs and nobody gave it, or took away without its word, takes slots until it has stopped.
-  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · jobs · leases · limbo · queue ·
-        due · outbox · counts
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · jobs · leases · limbo ·
+        queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id epoch word } capability      (epoch "" = not told)
         word: any of reported max load running running_jobs; capability: packed, "" = as it was
   OUT   BEATEN epoch standing { cancel: { job attempt } } pairs crowded cut_off       (pairs: how many, -1 = as before)
         UNKNOWN_NODE | STALE_ATTEMPT                                                                               ]]
--- include: clock, node_at, put_node, restand, look_again, come_back, serve, write_tally
+-- include: clock, node_at, put_node, restand, look_again, come_back, write_tally, serve
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 for i = 3, #ARGV, 2 do
@@ -45,7 +45,7 @@ for i = 3, #ARGV, 2 do
     if signature then
       -- include: join_group
       left = node[NODE.group]
-      node[NODE.group] = join_group(signature, served)
+      node[NODE.group] = join_group(signature, served, profile)
     end
     if profile then
       redis.call("HSET", KEY.profiles, node_id, cmsgpack.pack(profile))

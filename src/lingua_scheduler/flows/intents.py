@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
 
 
-class Marked(Answer, frozen=True, tag="MARKED"):
+class Intended(Answer, frozen=True, tag="INTENDED"):
     """The intent is written down; so many slots of the node are still taken."""
 
     intent: str
@@ -21,12 +21,12 @@ class Marked(Answer, frozen=True, tag="MARKED"):
     used: int
 
 
-def intent_face(path: str) -> Face[Marked]:
+def intent_face(path: str) -> Face[Intended]:
     """The face of one of the operator's scripts."""
-    return Face(path, Marked, refuses=("UNKNOWN_NODE",))
+    return Face(path, Intended, refuses=("UNKNOWN_NODE",))
 
 
-async def mark(face: Face[Marked], engine: Engine, cell: str, node_id: str) -> Marked | Refusal:
+async def intend(face: Face[Intended], engine: Engine, cell: str, node_id: str) -> Intended | Refusal:
     """Check the names, run the script, say what came of it."""
     try:
         cell = check_cell(cell)

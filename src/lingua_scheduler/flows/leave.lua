@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 --[[ leave: a node says that it is gone. It is out of its pools at once; what it had goes to others.
-  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · leases · limbo ·
-        queue · due · outbox · counts
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · leases ·
+        limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id epoch }                      (epoch "" = not told)
   OUT   LEFT moved | UNKNOWN_NODE | STALE_ATTEMPT                                                                  ]]
--- include: clock, node_at, put_node, restand, move_leases_on, forget_node, write_tally
+-- include: clock, node_at, put_node, restand, move_leases_on, forget_node, write_tally, serve
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 for i = 3, #ARGV do
@@ -25,6 +25,7 @@ for i = 3, #ARGV do
     answer = { "LEFT", moved }
   end
   answers[#answers + 1] = cmsgpack.pack(answer)
+  serve(now)
 end
 write_tally()
 return answers

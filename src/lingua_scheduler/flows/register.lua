@@ -3,13 +3,13 @@
   Same epoch: RESYNC, the ledger is compared with what it runs. A new process: NEW_PROCESS, what the old one had is
   over. Neither: CONTINUED while the node is alive or in a grace, its attempts carried over; else RENEWED, a new epoch,
   its old attempts in limbo. What it runs and the ledger does not know takes slots until it has stopped.
-  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · leases · limbo ·
-        queue · due · outbox · counts
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · leases ·
+        limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id credential epoch process connection max reported acks tells nonce
         capability running about }                             (running false = not told)
   OUT   REGISTERED how epoch standing { pairs } { cancel: { job attempt } } crowded
         NODE_ID_CONFLICT | CELL_FULL                                                                               ]]
--- include: clock, node_at, put_node, restand, look_again, served_pairs, signature_of, group_is_refused
+-- include: clock, damp, node_at, put_node, restand, look_again, served_pairs, signature_of, group_is_refused
 -- include: take_word, take_intent, join_group, leave_group, leases_of, move_on, move_leases_on, settle_running, admit
 -- include: serve, write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
@@ -80,6 +80,11 @@ for i = 3, #ARGV do
   profile[PROFILE.process] = process == "" and goes_on and known[PROFILE.process] or process
   profile[PROFILE.registered_at_ms], profile[PROFILE.public] = now, true
   take_word(profile, capability)
+  if known then
+    profile[PROFILE.marks] = how == "NEW_PROCESS" and {} or known[PROFILE.marks]
+    profile[PROFILE.marking_since_ms] = known[PROFILE.marking_since_ms]
+    profile[PROFILE.marked] = known[PROFILE.marked]
+  end
   local served = served_pairs(profile)
   local signature = signature_of(profile, served)
   local crowded = group_is_refused(node, signature, served, rules)
@@ -93,11 +98,20 @@ for i = 3, #ARGV do
       node[NODE.rest_until_ms] = 0
       node[NODE.epoch] = redis.call("HINCRBY", KEY.counts, "epoch", 1) .. "-" .. nonce
     end
+    if how == "NEW_PROCESS" and node[NODE.away_until_ms] == 0 and node[NODE.lost_at_ms] == 0 then
+      -- include: flap, blame
+      flap(node, now, rules)
+      blame(node, now, rules)
+    end
+    damp(node, now, rules)
     local was_cut_off, was_away, left = node[NODE.cut_off] == 1, node[NODE.away_until_ms] > 0, node[NODE.group]
     node[NODE.max], node[NODE.reported], node[NODE.acks], node[NODE.tells] = max, reported, acks, tells
     node[NODE.lost_at_ms], node[NODE.seen_at_ms], node[NODE.away_until_ms], node[NODE.cut_off] = 0, now, 0, 0
-    node[NODE.group] = join_group(signature, served)
+    node[NODE.group] = join_group(signature, served, profile)
     redis.call("HSET", KEY.profiles, node_id, cmsgpack.pack(profile))
+    if #profile[PROFILE.marks] == 0 then
+      redis.call("ZREM", KEY.due, "m:" .. node_id)
+    end
 
     -- What the old process had goes to others, or waits: nobody gets a slot here before what the node itself claims
     -- to run has taken its own.

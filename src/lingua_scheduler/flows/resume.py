@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.flows.intents import Marked, intent_face, mark
+from lingua_scheduler.flows.intents import Intended, intend, intent_face
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.refusal import Refusal
@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 _RESUME: Final = intent_face("flows/resume")
 
 
-async def resume(engine: Engine, cell: str, node_id: str) -> Marked | Refusal:
+async def resume(engine: Engine, cell: str, node_id: str) -> Intended | Refusal:
     """Let the node be chosen again, as far as its own word and our judgement allow."""
-    return await mark(_RESUME, engine, cell, node_id)
+    return await intend(_RESUME, engine, cell, node_id)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[ stopped: the node no longer works on this attempt. Of a fenced one it ends the limbo; of the current one it is a
   failure.                                                                   any live state -> RETRYING | FAILED
-  KEYS  nodes · standing · room · pairs · jobs · leases · limbo · queue · due · outbox · counts
+  KEYS  nodes · standing · room · groups · pairs · jobs · leases · limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { job_id attempt node_id epoch }       (epoch "" = not told)
   OUT   MOVED state attempt | UNKNOWN_JOB | STALE_ATTEMPT | NODE_MISMATCH                                          ]]
 -- include: clock, message_of, move_on, confirm_stop, serve, write_tally

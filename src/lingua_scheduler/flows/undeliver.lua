@@ -3,7 +3,7 @@
   The slot is free at once and the job moves on; but not once the node has answered, for then somebody else's write got
   through. A node that cannot be written to rests as long as its socket may take to come back. Told again, it is
   answered with where the job is now.
-  KEYS  nodes · standing · room · pairs · jobs · leases · limbo · queue · due · outbox · counts
+  KEYS  nodes · standing · room · groups · pairs · jobs · leases · limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { job_id attempt node_id epoch }       (epoch "" = not told)
   OUT   MOVED state attempt node epoch acks | UNKNOWN_JOB | STALE_ATTEMPT | NODE_MISMATCH                          ]]
 -- include: clock, attempt_of, node_at, rest, move_on, serve, write_tally

@@ -7,6 +7,7 @@ creates the job if it is not there, and answers where it is if it is.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from typing import TYPE_CHECKING, Final
 
@@ -14,13 +15,17 @@ import msgspec
 
 from lingua_scheduler.core.ids import new_job_id
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import Rules
+from lingua_scheduler.core.records import Event, Rules
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.wanted import Hints, Wanted
 from lingua_scheduler.flows.claim import claim
 from lingua_scheduler.flows.disclaim import disclaim
-from lingua_scheduler.flows.dispatch import Placed, dispatch
+from lingua_scheduler.flows.dispatch import Placed, Waiting, dispatch, refused
+from lingua_scheduler.flows.remember import remember
 from lingua_scheduler.flows.seal import seal
 from lingua_scheduler.views.job import Job, read_job
+from lingua_scheduler.views.memory import recall
+from lingua_scheduler.views.node import read_node
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
@@ -33,8 +38,12 @@ class Ask(msgspec.Struct, frozen=True):
     src_lang: str
     tgt_lang: str
     body: str = ""
-    utterance_index: int = 0
+    #: None: the session does not number its utterances.
+    utterance_index: int | None = None
     limits: Limits = Limits()
+    wanted: Wanted = Wanted()
+    #: Jobs of a session with the same key are pieces of one turn, and go to the same node.
+    bind_key: str = ""
 
     def digest(self) -> str:
         """What is compared when the same request id comes again."""
@@ -47,6 +56,17 @@ class Submitted(msgspec.Struct, frozen=True):
     job_id: str
     placed: Placed
 
+    @property
+    def is_new(self) -> bool:
+        """Whoever submitted it carries it to its node. What existed already, or had to wait, is carried by others."""
+        return self.placed.is_new
+
+
+#: How often somebody who waits looks whether another process has heard what became of his job.
+_LOOK_S: Final = 0.1
+
+#: Policies that ask where the session's last job went.
+_REMEMBERING: Final = ("spread", "sticky_pool")
 
 _encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -54,10 +74,24 @@ _encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
 class Submitter:
     """Takes asks for one cell."""
 
-    def __init__(self, engine: Engine, cell: str, rules: Rules = Rules()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        engine: Engine,
+        cell: str,
+        rules: Rules = Rules(),  # noqa: B008 - frozen
+        policy: str = "random",
+    ) -> None:
         self._engine = engine
         self._cell = cell
         self._rules = rules
+        self._policy = policy
+        self._heard: dict[str, asyncio.Future[Event]] = {}
+
+    def hear(self, event: Event) -> None:
+        """What a relayer of this process brings: whoever waits for the job need not look for himself."""
+        future = self._heard.get(event.job)
+        if future is not None and not future.done():
+            future.set_result(event)
 
     async def submit(
         self, ask: Ask, *, principal: str = "anyone", request_id: str = "", trace_id: str = ""
@@ -65,7 +99,7 @@ class Submitter:
         """Place the job. The same request id with the same ask is the same job; a refusal is not remembered."""
         offered = new_job_id(self._cell)
         if not request_id:
-            return _submitted(offered, await self._dispatch(offered, ask, trace_id))
+            return await self._dispatch(offered, ask, trace_id)
         try:
             digest = ask.digest()
         except (TypeError, UnicodeEncodeError, OverflowError) as error:
@@ -82,15 +116,67 @@ class Submitter:
             if isinstance(known, Job):
                 return Submitted(job_id, _where(known))
             gone = job_id
-        placed = await self._dispatch(job_id, ask, trace_id)
-        if isinstance(placed, Refusal):
+        submitted = await self._dispatch(job_id, ask, trace_id)
+        if isinstance(submitted, Refusal):
             await disclaim(self._engine, principal, request_id, job_id, offered)
-            return placed
+            return submitted
         ttl_ms = ask.limits.timeout_ms + self._rules.job_record_ttl_ms
         await seal(self._engine, principal, request_id, digest, job_id, ttl_ms)
-        return Submitted(job_id, placed)
+        return submitted
 
-    async def _dispatch(self, job_id: str, ask: Ask, trace_id: str) -> Placed | Refusal:
+    async def _dispatch(self, job_id: str, ask: Ask, trace_id: str) -> Submitted | Refusal:
+        """Place the job by what is remembered of its session, where that matters, and remember where it went."""
+        policy = ask.wanted.policy or self._policy
+        ask = msgspec.structs.replace(ask, wanted=msgspec.structs.replace(ask.wanted, policy=policy))
+        if not (ask.bind_key or ask.utterance_index is not None or policy in _REMEMBERING):
+            return await self._wait(job_id, ask, trace_id, Hints())
+        number = -1 if ask.utterance_index is None else ask.utterance_index
+        hints = await recall(self._engine, ask.session_id, bind_key=ask.bind_key, utterance_index=number)
+        if isinstance(hints, Refusal):
+            return hints
+        submitted = await self._wait(job_id, ask, trace_id, hints)
+        if isinstance(submitted, Submitted) and submitted.placed.node_id:
+            placed = submitted.placed
+            waited = policy == "sticky_pool" and not placed.is_new
+            await remember(
+                self._engine,
+                ask.session_id,
+                placed.node_id,
+                pool=await self._pool_of(placed.node_id) if waited else placed.pool,
+                bind_key=ask.bind_key,
+                utterance_index=number,
+            )
+        return submitted
+
+    async def _pool_of(self, node_id: str) -> str:
+        """The label `group` of a node that a job got after it had waited."""
+        node = await read_node(self._engine, self._cell, node_id)
+        return "" if isinstance(node, Refusal) else dict(node.profile.labels).get("group", "")
+
+    async def _wait(self, job_id: str, ask: Ask, trace_id: str, hints: Hints) -> Submitted | Refusal:
+        """Place the job, however long it may wait for that."""
+        answer = await self._place(job_id, ask, trace_id, hints)
+        if isinstance(answer, Refusal):
+            return answer
+        if isinstance(answer, Placed):
+            return Submitted(job_id, answer)
+        heard = self._heard.setdefault(job_id, asyncio.get_running_loop().create_future())
+        try:
+            while True:
+                # Another process may have heard it: then it is seen by looking.
+                await asyncio.wait([heard], timeout=_LOOK_S)
+                if heard.done() and heard.result().kind == "refused":
+                    return refused(heard.result())
+                known = await read_job(self._engine, job_id)
+                if isinstance(known, Refusal):
+                    told = f"It waited {ask.wanted.wait_ms} ms, and no node came to have room."
+                    return Refusal("ALL_CANDIDATES_FULL_OR_FAILED", told, waited_ms=ask.wanted.wait_ms)
+                if known.record.state != "WAITING":
+                    return Submitted(job_id, _where(known))
+        finally:
+            self._heard.pop(job_id, None)
+
+    async def _place(self, job_id: str, ask: Ask, trace_id: str, hints: Hints) -> Placed | Waiting | Refusal:
         return await dispatch(
             self._engine,
             job_id,
@@ -98,14 +184,12 @@ class Submitter:
             ask.src_lang,
             ask.tgt_lang,
             body=ask.body,
-            utterance_index=ask.utterance_index,
+            utterance_index=ask.utterance_index or 0,
             limits=ask.limits,
+            wanted=ask.wanted,
+            hints=hints,
             trace_id=trace_id,
         )
-
-
-def _submitted(job_id: str, placed: Placed | Refusal) -> Submitted | Refusal:
-    return placed if isinstance(placed, Refusal) else Submitted(job_id, placed)
 
 
 def _where(job: Job) -> Placed:

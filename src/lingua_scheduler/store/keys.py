@@ -85,14 +85,17 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
     Key(
         "queue",
         "zset",
-        "need (`src:tgt`, or `src:tgt>fallback`) + `:` + deadline + `:` + job id",
-        "0: jobs without a node, by need, in it by deadline",
+        "a line + `:` + deadline + `:` + job id",
+        "0: jobs without a node, each in several lines, in each by deadline: `wsrc:tgt` (its pair), `fsrc:tgt` (its "
+        "fallback), `ggroup` (every group that could serve it; `xgroup` if some of its nodes could not), `nnode` (the "
+        "node it names)",
         "until the job has a node or ends",
     ),
     Key(
         "due",
         "zset",
-        "`j:job`, `l:lease`, `n:node`, `w:need`, `r:node` (it has room for more who wait) or `i:node` (an intent)",
+        "`j:job`, `l:lease`, `n:node`, `m:node` (its marks), `r:node` (it has room for more who wait), `f:` (more who "
+        "wait may fall back) or `i:node` (an intent)",
         "when to look at it again; of what is only to be forgotten, 10^15 later",
         "as what it names",
     ),
@@ -107,8 +110,9 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
     ),
 )
 
-#: What lives outside every cell, in a slot of its own: here the tag names a request, `{req:principal:id}`.
-REQUEST_KEYS: Final[tuple[Key, ...]] = (
+#: What lives outside every cell, in a slot of its own: the tag names a request, `{req:principal:id}`, or a session,
+#: `{sess:id}`.
+OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
     Key(
         "claim",
         "string",
@@ -116,15 +120,27 @@ REQUEST_KEYS: Final[tuple[Key, ...]] = (
         "which job a request id stands for (msgpack, `Claim`)",
         "claim_lease_ms while its job does not exist yet, then as long as the job's record can live",
     ),
+    Key(
+        "memory",
+        "string",
+        "",
+        "where a session's last jobs went (msgpack, `Memory`)",
+        "binding_ttl_ms after the last of them",
+    ),
 )
 
-REQUEST_KEY_NAMES: Final[tuple[str, ...]] = tuple(key.name for key in REQUEST_KEYS)
+OUTSIDE_KEY_NAMES: Final[tuple[str, ...]] = tuple(key.name for key in OUTSIDE_KEYS)
 CELL_KEY_NAMES: Final[tuple[str, ...]] = tuple(key.name for key in CELL_KEYS)
 
 
 def cell_key(prefix: str, cell: str, name: str) -> str:
     """`lingua:v1:{c0}:jobs`; of what lives outside the cells, the tag stands in the cell's place."""
     return f"{prefix}:{{{cell}}}:{name}"
+
+
+def session_tag(session_id: str) -> str:
+    """The slot of a session."""
+    return f"sess:{session_id}"
 
 
 def request_tag(principal: str, request_id: str) -> str:

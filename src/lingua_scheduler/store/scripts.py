@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.store.keys import CELL_KEY_NAMES, REQUEST_KEY_NAMES
+from lingua_scheduler.store.keys import CELL_KEY_NAMES, OUTSIDE_KEY_NAMES
 from lingua_scheduler.store.tables import TABLES
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def compose(path: str, read: Read) -> Script:
     def literal(match: re.Match[str]) -> str:
         table, field = match.groups()
         if table == "KEY":
-            if field not in CELL_KEY_NAMES and field not in REQUEST_KEY_NAMES:
+            if field not in CELL_KEY_NAMES and field not in OUTSIDE_KEY_NAMES:
                 raise ValueError(f"{path}.lua: there is no key {field!r}")
             if field not in keys:
                 keys.append(field)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Final, get_origin
+from typing import TYPE_CHECKING, Final, get_origin
 
 import msgspec
 
 from lingua_scheduler.core.attempt_end import CAUSES
+from lingua_scheduler.core.health import FAILURES, FLAPS, FOR_A_FAILURE, FOR_SLOW_ACKS, SLOW_ACK_MS, WINDOW
 from lingua_scheduler.core.job_state import STATES, State, sources_of
+from lingua_scheduler.core.needs import LACKING, LACKS, MARKED, MUTE, PRIVATE
 from lingua_scheduler.core.records import (
+    CHOICES,
     FORGET_FROM,
     HEARD_STEP_MS,
     MAX_CLAIMANTS,
+    MAX_MARKS,
+    MAX_REMEMBERED,
     STANDINGS,
+    SUSPECTS,
     Claim,
     Event,
     GroupRecord,
     JobRecord,
+    Mark,
+    Memory,
     NodeRecord,
     Past,
     PastAttempt,
@@ -25,10 +33,15 @@ from lingua_scheduler.core.records import (
     Rules,
     Standing,
     Ticket,
+    Wishes,
 )
+from lingua_scheduler.core.wanted import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 #: The layout of everything that is kept. A release refuses cells of another number; a changed record needs a new one.
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 
 #: The longest array whose length msgpack keeps in one byte.
 _FIXARRAY: Final = 15
@@ -38,13 +51,20 @@ def _lua(value: bool) -> str:
     return str(value).lower()
 
 
+def _lua_list(names: Iterable[str]) -> str:
+    return "({" + ",".join(f'"{name}"' for name in names) + "})"
+
+
+def _lua_numbers(numbers: Mapping[str, int]) -> str:
+    return "({" + ",".join(f'["{name}"]={number}' for name, number in numbers.items()) + "})"
+
+
 def _lua_causes() -> dict[str, str]:
     counters = _positions(Past)
     return {
         cause.name: (
             f'({{name="{cause.name}",limbo={_lua(cause.lease == "limbo")},costs_try={_lua(cause.costs_try)}'
-            + (f",counts={counters[cause.counts]}" if cause.counts else "")
-            + "})"
+            f",blames={_lua(cause.blames)}" + (f",counts={counters[cause.counts]}" if cause.counts else "") + "})"
         )
         for cause in CAUSES
     }
@@ -74,11 +94,14 @@ _RECORDS: Final[dict[str, type[Record]]] = {
     "PAST": Past,
     "PAST_ATTEMPT": PastAttempt,
     "TICKET": Ticket,
+    "WISHES": Wishes,
     "NODE": NodeRecord,
     "PROFILE": Profile,
+    "MARK": Mark,
     "GROUP": GroupRecord,
     "EVENT": Event,
     "CLAIM": Claim,
+    "MEMORY": Memory,
     "RULE": Rules,
 }
 
@@ -87,7 +110,28 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     **{name: _table(record) for name, record in _RECORDS.items()},
     "NEW": {name.lower(): _blank(record) for name, record in _RECORDS.items()},
     "STANDING": {standing.name: str(standing.value) for standing in Standing}
-    | {"count": str(STANDINGS), "last": str(max(Standing))},
+    | {"count": str(STANDINGS), "last": str(max(Standing)), "names": _lua_list(standing.name for standing in Standing)},
+    "LACK": {
+        "count": str(LACKS),
+        "bits": str(LACKS.bit_length() - 1),
+        "mute": str(MUTE),
+        "private": str(PRIVATE),
+        "marked": str(sum(MARKED.values())),
+        "services": _lua_numbers(LACKING),
+        "marks": _lua_numbers(MARKED | {"": sum(MARKED.values())}),
+    },
+    "SUSPICION": {"window": str(2**WINDOW), "failures": str(FAILURES)},
+    "FLAPS": {"most": str(FLAPS)},
+    "HEALTH": {
+        "failure": str(FOR_A_FAILURE),
+        "slow_acks": str(FOR_SLOW_ACKS),
+        "slow_ack_ms": str(SLOW_ACK_MS),
+    },
+    "CHOICE": {"count": str(CHOICES), "group": str(CHOICES * SUSPECTS)},
+    "ROOM": {"suspect": str(SUSPECTS)},
+    "REMEMBERED": {"most": str(MAX_REMEMBERED)},
+    "MARKS": {"most": str(MAX_MARKS)},
+    "POLICY": {policy.name: str(policy.value) for policy in Policy},
     "CAUSE": _lua_causes(),
     "DUE": {"forget": str(FORGET_FROM)},
     "HEARD": {"step_ms": str(HEARD_STEP_MS)},

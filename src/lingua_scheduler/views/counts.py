@@ -29,6 +29,8 @@ class Counts(msgspec.Struct, frozen=True):
     #: Jobs that were refused: nobody could ever take them, or nobody could now.
     refused_incapable: int
     refused_full: int
+    #: Jobs that waited in vain.
+    refused_waited: int
 
 
 class _Counts(Answer, frozen=True, tag="COUNTS"):
@@ -54,4 +56,5 @@ async def read_counts(engine: Engine, cell: str) -> Counts | Refusal:
         retried=found.get("attempt.again", 0),
         refused_incapable=found.get("refused.incapable", 0),
         refused_full=found.get("refused.full", 0),
+        refused_waited=found.get("refused.waited", 0),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lingua_scheduler.core.health import health
 from lingua_scheduler.core.ids import check_cell, check_id
 from lingua_scheduler.core.records import NodeRecord, Profile
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
@@ -20,6 +21,11 @@ class Node(Answer, frozen=True, tag="NODE"):
     profile: Profile
     pairs: list[str]
     leases: list[tuple[str, int]]
+
+    @property
+    def health(self) -> int:
+        """How well it does, from 0 to 100."""
+        return health(self.record)
 
 
 _NODE: Final = Face("views/node", Node, refuses=("UNKNOWN_NODE",))

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 --[[ pools: a page of a cell's pairs, or one, and how their nodes stand. Costs some counts for each group, whatever its
   size. A pair that is there from the first page to the last is on one of them at least once.
-  KEYS  standing · pairs
+  KEYS  standing · groups · pairs
   ARGV  now_ms rules, then for each: { pair cursor count }                  (pair "" = all; cursor "0" = from the start)
   OUT   POOLS cursor { pair { nodes by standing } }                                                                ]]
 -- include: groups_of
@@ -22,7 +22,7 @@ local function pool(pair)
   local numbers = {}
   for n = 1, STANDING.last + 1 do
     numbers[n] = 0
-    for _, group in ipairs(groups_of(pair)) do
+    for _, group in ipairs(groups_of(pair, 0)) do
       numbers[n] = numbers[n] + by_standing(group)[n]
     end
   end

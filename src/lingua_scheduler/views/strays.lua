@@ -21,7 +21,7 @@ local function of_jobs(page, found)
     if not string.find(job_id, ":", 1, true) then
       local job = cmsgpack.unpack(page[n + 1])
       local state, lease = job[JOB.state], job[JOB.node] .. ":" .. job_id .. ":" .. job[JOB.attempt]
-      local live = job[JOB.ended_at_ms] == 0 and state ~= "RETRYING"
+      local live = job[JOB.ended_at_ms] == 0 and state ~= "RETRYING" and state ~= "WAITING"
       if live and not redis.call("ZSCORE", KEY.leases, lease) then
         found[#found + 1] = { "S2", job_id, "it is " .. state .. " on " .. job[JOB.node] .. " without a lease" }
       end
@@ -35,11 +35,13 @@ end
 local function of_groups(page, found)
   for n = 1, #page, 2 do
     local group = tonumber(page[n])
-    local free = STANDING.count * group + STANDING.available
+    local first = STANDING.count * group
+    local available, suspect = first + STANDING.available, first + STANDING.suspect
     local room = tonumber(redis.call("HGET", KEY.room, group) or 0)
-    local available = redis.call("ZCOUNT", KEY.standing, free, free)
-    if room ~= available then
-      local detail = "room is " .. room .. ", " .. available .. " nodes can be chosen"
+    local free = redis.call("ZCOUNT", KEY.standing, available, available)
+    free = free + ROOM.suspect * redis.call("ZCOUNT", KEY.standing, suspect, suspect)
+    if room ~= free then
+      local detail = "room is " .. room .. ", and not " .. free
       found[#found + 1] = { "S3", "group " .. group, detail }
     end
   end

@@ -21,7 +21,7 @@ from lingua_scheduler.core.records import Event, Rules
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.deliver import deliver
-from lingua_scheduler.flows.dispatch import dispatch
+from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.started import started
@@ -41,7 +41,7 @@ LANES = 16
 UNDELIVERED = 0.03
 #: Short, so that what a killed process leaves behind is taken up again within the test; but longer than an assignment
 #: is on its way to its node, for a node that does not know an attempt says that it does not work on it.
-RULES = Rules(confirm_after_ms=500, fallback_poll_ms=5, relay_lease_ms=50, limbo_ttl_ms=2_000, reconnect_grace_ms=5)
+RULES = Rules(confirm_after_ms=500, relay_lease_ms=50, limbo_ttl_ms=2_000, reconnect_grace_ms=5)
 LIMITS = Limits(ack_ms=150, run_ms=300, timeout_ms=3_000)
 
 
@@ -69,7 +69,7 @@ class Dispatcher:
         while not self.over.is_set():
             job_id = new_job_id(CELL)
             placed = await dispatch(self._engine, job_id, "storm", "en", "zh", body="{}", limits=LIMITS)
-            if isinstance(placed, Refusal):
+            if not isinstance(placed, Placed):
                 await asyncio.sleep(0.001)  # full: the other process has all slots
                 continue
             given = await self.assign(job_id, placed.attempt_id, placed.node_id, placed.epoch)

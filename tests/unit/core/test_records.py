@@ -16,19 +16,27 @@ from lingua_scheduler.core.records import (
     Rules,
     Standing,
     Ticket,
+    Wishes,
 )
 
 
-#: Fields are only ever appended: these are where they were when the first cell was written.
+#: Fields are only ever appended: these are where they were when the first cell of this schema was written.
 @pytest.mark.parametrize(
     ("record", "fields"),
     [
         (JobRecord, "state attempt node epoch acks deadline_at_ms run_ms seed created_at_ms reserved_at_ms"),
-        (NodeRecord, "used max seen_at_ms limbo group standing epoch reported intent lost_at_ms away_until_ms"),
-        (Ticket, "job session utterance pair fallback ack_ms run_ms timeout_ms max_retry seed trace"),
-        (Past, "tries undelivered overloaded lost released_at_ms reason attempts"),
-        (PastAttempt, "attempt node cause ended_at_ms next_state next_attempt"),
-        (GroupRecord, "signature pairs"),
+        (
+            NodeRecord,
+            "used max seen_at_ms recent ack_ms typical_ms limbo group standing epoch reported intent",
+        ),
+        (
+            Ticket,
+            "job session utterance pair fallback ack_ms run_ms timeout_ms max_retry seed trace needs policy",
+        ),
+        (Past, "tries undelivered overloaded lost released_at_ms reason attempts reasons"),
+        (PastAttempt, "attempt node cause ended_at_ms next_state next_attempt reserved_at_ms chosen reasons"),
+        (Wishes, "named strict excluded labels back bound last pool seen"),
+        (GroupRecord, "signature tts labels pairs"),
     ],
 )
 def test_a_field_never_moves(record: type[Record], fields: str) -> None:
@@ -51,7 +59,7 @@ def test_the_rules_are_those_of_the_design() -> None:
     )
     assert (rules.result_ttl_ms, rules.cell_capacity, rules.max_groups) == (120_000, 1_000, 256)
     assert (rules.max_undelivered, rules.max_lost) == (10, 2)
-    assert (rules.intent_ttl_ms, rules.fallback_poll_ms) == (7 * 86_400_000, 100)
+    assert rules.intent_ttl_ms == 7 * 86_400_000
 
 
 def test_what_is_only_to_be_forgotten_is_due_after_every_clock_and_exactly() -> None:
@@ -66,5 +74,5 @@ def test_a_sign_of_life_is_written_down_far_more_often_than_silence_matters() ->
 
 
 def test_a_record_is_an_array_in_the_engine() -> None:
-    assert msgspec.msgpack.encode(GroupRecord("s", ["en:zh"])) == b"\x92\xa1s\x91\xa5en:zh"
+    assert msgspec.msgpack.encode(GroupRecord("s", False, [], ["en:zh"])) == b"\x94\xa1s\xc2\x90\x91\xa5en:zh"
     assert msgspec.msgpack.decode(b"\x90", type=Past) == Past()

@@ -95,7 +95,7 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "FREED",
         "JOB",
         "LEFT",
-        "MARKED",
+        "INTENDED",
         "MOVED",
         "NODE",
         "NODES",
@@ -109,6 +109,14 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "SETTLED",
         "STRAYS",
         "TAKEN",
+        "DEBOUNCED",
+        "LIMITED",
+        "MARKED",
+        "MEMORY",
+        "PLACE",
+        "REMEMBERED",
+        "VERDICTS",
+        "WAITING",
     }
     states = {"CREATED"}
     assert answers - told - states <= set(CODES)

@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from lingua_scheduler.store.keys import CELL_KEY_NAMES, REQUEST_KEY_NAMES, cell_key
+from lingua_scheduler.store.keys import CELL_KEY_NAMES, OUTSIDE_KEY_NAMES, cell_key
 from lingua_scheduler.store.scripts import MOST, ORDER, Script, compose, read_packaged, script
 from lingua_scheduler.store.tables import TABLES
 
@@ -154,7 +154,7 @@ def test_every_script_of_this_release_can_be_composed(path: str) -> None:
     assert made is script(path)
     assert made.name == path.split("/")[1]
     assert made.keys
-    assert set(made.keys) <= set(CELL_KEY_NAMES) or set(made.keys) <= set(REQUEST_KEY_NAMES)
+    assert set(made.keys) <= set(CELL_KEY_NAMES) or set(made.keys) <= set(OUTSIDE_KEY_NAMES)
     assert "include:" not in made.source
 
 
@@ -179,7 +179,7 @@ def test_all_keys_of_a_cell_share_its_tag() -> None:
 def test_the_contract_of_a_script_names_the_keys_that_it_is_composed_with(path: str) -> None:
     header = read_packaged(path).split("]]", 1)[0]
     named = header.split("  KEYS  ", 1)[-1].split("  ARGV  ", 1)[0]
-    wanted = [key for key in (*CELL_KEY_NAMES, *REQUEST_KEY_NAMES) if key in script(path).keys]
+    wanted = [key for key in (*CELL_KEY_NAMES, *OUTSIDE_KEY_NAMES) if key in script(path).keys]
     assert [word for word in named.split() if word != "·"] == wanted, f"KEYS  {' · '.join(wanted)}"
 
 

@@ -11,13 +11,20 @@ import pytest
 from lingua_scheduler.core.attempt_end import CAUSES
 from lingua_scheduler.core.job_state import STATES, sources_of
 from lingua_scheduler.core.records import (
+    CHOICES,
     FORGET_FROM,
     HEARD_STEP_MS,
     MAX_CLAIMANTS,
+    MAX_MARKS,
+    MAX_REMEMBERED,
+    SUSPECTS,
+    Choice,
     Claim,
     Event,
     GroupRecord,
     JobRecord,
+    Mark,
+    Memory,
     NodeRecord,
     Past,
     PastAttempt,
@@ -26,14 +33,18 @@ from lingua_scheduler.core.records import (
     Rules,
     Standing,
     Ticket,
+    Wishes,
 )
 from lingua_scheduler.store.tables import SCHEMA, TABLES
 
 #: What is kept in the engine; the rules travel with each call and may change at any time.
-KEPT: Final = ("JOB", "PAST", "PAST_ATTEMPT", "TICKET", "NODE", "PROFILE", "GROUP", "EVENT", "CLAIM", "STANDING", "DUE")
+KEPT: Final = (
+    *("JOB", "PAST", "PAST_ATTEMPT", "CHOICE", "TICKET", "WISHES", "NODE", "PROFILE", "MARK", "GROUP", "EVENT"),
+    *("CLAIM", "MEMORY", "STANDING", "DUE", "LACK", "ROOM"),
+)
 
 #: The number of every layout there has been, with its digest.
-LAYOUTS: Final = {1: "626476b9bfed2a38"}
+LAYOUTS: Final = {1: "626476b9bfed2a38", 2: "5d3c4d18bc11131a"}
 
 
 def test_another_layout_of_what_is_kept_has_another_number() -> None:
@@ -57,11 +68,14 @@ def test_every_record_that_is_kept_is_part_of_the_layout() -> None:
         ("PAST", Past),
         ("PAST_ATTEMPT", PastAttempt),
         ("TICKET", Ticket),
+        ("WISHES", Wishes),
         ("NODE", NodeRecord),
         ("PROFILE", Profile),
+        ("MARK", Mark),
         ("GROUP", GroupRecord),
         ("EVENT", Event),
         ("CLAIM", Claim),
+        ("MEMORY", Memory),
         ("RULE", Rules),
     ],
 )
@@ -74,7 +88,7 @@ def test_a_field_has_the_same_place_in_python_and_in_lua(name: str, record: type
 def test_lua_knows_where_the_first_field_of_a_record_begins() -> None:
     blank = [0 if field.type is int else "" for field in msgspec.structs.fields(NodeRecord)]
     node = msgspec.convert(blank, NodeRecord)
-    group = GroupRecord("", [])
+    group = GroupRecord("", False, [], [])
     for name, record in (("NODE", node), ("GROUP", group)):
         fields = b"".join(map(msgspec.msgpack.encode, msgspec.structs.astuple(record)))
         assert msgspec.msgpack.encode(record)[int(TABLES[name]["header"]) :] == fields
@@ -83,7 +97,8 @@ def test_lua_knows_where_the_first_field_of_a_record_begins() -> None:
 def test_the_scripts_know_every_standing() -> None:
     assert TABLES["STANDING"] == {standing.name: str(standing.value) for standing in Standing} | {
         "count": "16",
-        "last": "5",
+        "last": "8",
+        "names": '({"available","suspect","full","suspect_full","resting","not_ready","draining","stale","lost"})',
     }
 
 
@@ -91,6 +106,16 @@ def test_the_scripts_know_the_numbers_that_they_share_with_python() -> None:
     assert TABLES["DUE"] == {"forget": str(FORGET_FROM)}
     assert TABLES["HEARD"] == {"step_ms": str(HEARD_STEP_MS)}
     assert TABLES["CLAIMANTS"] == {"most": str(MAX_CLAIMANTS)}
+    assert TABLES["MARKS"] == {"most": str(MAX_MARKS)}
+    assert TABLES["REMEMBERED"] == {"most": str(MAX_REMEMBERED)}
+    assert TABLES["ROOM"] == {"suspect": str(SUSPECTS)}
+    assert TABLES["CHOICE"] == {"count": str(CHOICES), "group": str(CHOICES * SUSPECTS)}
+
+
+def test_a_choice_reads_as_it_was_written() -> None:
+    choice = Choice(group=7, candidates=1_000, policy=3, reasons=["waited"])
+    assert Choice.of(choice.packed(), ["waited"]) == choice
+    assert Choice(2**26, SUSPECTS - 1, CHOICES - 1).packed() < 2**53
 
 
 def test_the_scripts_are_composed_with_the_table_of_moves() -> None:
@@ -106,6 +131,7 @@ def test_every_way_to_end_an_attempt_is_known_to_the_scripts_by_its_name() -> No
         assert f'name="{cause.name}"' in lua
         assert f"limbo={str(cause.lease == 'limbo').lower()}" in lua
         assert f"costs_try={str(cause.costs_try).lower()}" in lua
+        assert f"blames={str(cause.blames).lower()}" in lua
         assert ("counts=" in lua) == bool(cause.counts)
         if cause.counts:
             assert f"counts={Past.__struct_fields__.index(cause.counts) + 1}}}" in lua

@@ -7,7 +7,7 @@ from lingua_scheduler.config.old_keys import OLD_KEYS
 from lingua_scheduler.core.attempt_end import CAUSES
 from lingua_scheduler.core.job_state import MOVES
 from lingua_scheduler.core.records import Rules
-from lingua_scheduler.store.keys import CELL_KEY_NAMES, REQUEST_KEY_NAMES
+from lingua_scheduler.store.keys import CELL_KEY_NAMES, OUTSIDE_KEY_NAMES
 from tools.docs import PAGES, config, job_states, keys, main, stale, table
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_every_setting_and_every_old_key_is_described() -> None:
 
 
 def test_every_key_is_described() -> None:
-    for name in (*CELL_KEY_NAMES, *REQUEST_KEY_NAMES):
+    for name in (*CELL_KEY_NAMES, *OUTSIDE_KEY_NAMES):
         assert f"| `{name}` |" in keys()
     assert "`lingua:v1:{c0}:jobs`" in keys()
 

@@ -5,14 +5,14 @@ local function change_pairs(served, by, change)
   for from = 1, #served, 500 do
     local names, written, gone = { unpack(served, from, math.min(from + 499, #served)) }, {}, {}
     for i, packed in ipairs(redis.call("HMGET", KEY.pairs, unpack(names))) do
-      local groups = change(packed and cmsgpack.unpack(packed) or {})
+      local src, tgt = string.match(names[i], "^(.-):(.+)$")
+      local groups = change(packed and cmsgpack.unpack(packed) or {}, tgt)
       if #groups > 0 then
         written[#written + 1] = names[i]
         written[#written + 1] = cmsgpack.pack(groups)
       else
         gone[#gone + 1] = names[i]
       end
-      local src, tgt = string.match(names[i], "^(.-):(.+)$")
       ends[src .. ":"], ends[":" .. tgt] = true, true
     end
     if #written > 0 then

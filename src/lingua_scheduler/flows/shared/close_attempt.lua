@@ -4,11 +4,21 @@
 local function close_attempt(job_id, job, cause, next_state, now, rules)
   local node_id, attempt = job[JOB.node], job[JOB.attempt]
   local node, lease = node_at(node_id), node_id .. ":" .. job_id .. ":" .. attempt
+  local is_suspect = false
+  if cause.blames then
+    -- include: blame
+    is_suspect = blame(node, now, rules)
+  end
   if cause.limbo then
     enter_limbo(node, lease, now, rules)
     post("fenced", job_id, attempt, node_id, job[JOB.epoch], cause.name, now)
   else
-    free_slot(node, lease)
+    free_slot(node, lease, now)
+  end
+  if is_suspect then
+    -- include: restand, look_again
+    restand(node, now, rules)
+    look_again(node_id, node, now, rules)
   end
   put_node(node_id, node)
   tally("attempt." .. cause.name, 1)
@@ -19,6 +29,9 @@ local function close_attempt(job_id, job, cause, next_state, now, rules)
   entry[PAST_ATTEMPT.ended_at_ms] = now
   entry[PAST_ATTEMPT.next_state] = next_state
   entry[PAST_ATTEMPT.next_attempt] = next_state == "RETRYING" and attempt + 1 or attempt
+  entry[PAST_ATTEMPT.reserved_at_ms] = job[JOB.reserved_at_ms]
+  entry[PAST_ATTEMPT.chosen] = job[JOB.chosen]
+  entry[PAST_ATTEMPT.reasons] = past_of(job)[PAST.reasons]
   attempts[#attempts + 1] = entry
   return entry
 end

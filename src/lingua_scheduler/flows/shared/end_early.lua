@@ -1,10 +1,11 @@
 -- A job ends from outside: cancelled, or its deadline passed. What it still holds on a node is fenced.
--- include: past_of, close_attempt, end_job
+-- include: past_of, close_attempt, end_job, tally
 local function end_early(job_id, job, state, cause, reason, now, rules)
   local past = past_of(job)
   past[PAST.reason] = reason
-  if job[JOB.state] == "RETRYING" then
+  if job[JOB.state] == "RETRYING" or job[JOB.state] == "WAITING" then
     -- include: ticket_of, leave_queue
+    tally("accepted", job[JOB.attempt] == 0 and 1 or 0)
     leave_queue(job_id, job, ticket_of(job_id))
   else
     close_attempt(job_id, job, cause, state, now, rules)

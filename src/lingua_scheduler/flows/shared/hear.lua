@@ -22,7 +22,7 @@ local function hear(node_id, epoch, now)
   end
   node[NODE.seen_at_ms] = now
   redis.call("HSET", KEY.nodes, node_id, cmsgpack.pack(node))
-  if node[NODE.standing] == STANDING.stale and node[NODE.lost_at_ms] == 0 then
+  if node[NODE.standing] == STANDING.stale then
     redis.call("ZADD", KEY.due, now, "n:" .. node_id)
   end
 end

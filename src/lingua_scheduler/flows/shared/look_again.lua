@@ -9,8 +9,10 @@ local function look_again(node_id, node, now, rules)
   else
     local stale_at = node[NODE.seen_at_ms] + rules[RULE.stale_ms]
     at = stale_at > now and stale_at or node[NODE.seen_at_ms] + rules[RULE.offline_ms]
-    if node[NODE.rest_until_ms] > now and node[NODE.rest_until_ms] < at then
-      at = node[NODE.rest_until_ms]
+    for _, moment in ipairs({ node[NODE.rest_until_ms], node[NODE.probe_at_ms] }) do
+      if moment > now and moment < at then
+        at = moment
+      end
     end
   end
   redis.call("ZADD", KEY.due, at, "n:" .. node_id)

@@ -22,7 +22,7 @@ local function move_on(job_id, job, cause, reason, now, rules)
 
   local entry = close_attempt(job_id, job, cause, state, now, rules)
   if state == "RETRYING" then
-    place_again(job_id, job, ticket, entry, now, rules)
+    place_again(job_id, job, ticket, entry, now)
   else
     past[PAST.reason] = why
     end_job(job_id, job, state, why, rules[RULE.result_ttl_ms], now)

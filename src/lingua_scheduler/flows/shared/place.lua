@@ -1,27 +1,29 @@
 -- Give a job without a node its next attempt, on a node that has not had it while another has room. Says whether there
 -- was one. A number that was passed over is written down in the note on the last attempt, for those who ask again.
--- include: groups_for, choose, assign, tally
+-- include: groups_for, choose, assign
 local function place(job_id, job, ticket, entry, now)
-  local groups = groups_for(ticket[TICKET.pair], ticket[TICKET.fallback])
-  if #groups == 0 then
-    return false
-  end
-  local avoid, named = {}, {}
-  for _, attempt in ipairs(job[JOB.past][PAST.attempts]) do
-    local had = attempt[PAST_ATTEMPT.node]
-    if not named[had] then
-      named[had] = true
-      avoid[#avoid + 1] = had
+  local had, named = {}, {}
+  for _, attempt in ipairs(#job[JOB.past] > 0 and job[JOB.past][PAST.attempts] or {}) do
+    local node_id = attempt[PAST_ATTEMPT.node]
+    if not named[node_id] then
+      named[node_id] = true
+      had[#had + 1] = node_id
     end
   end
-  local seed = job[JOB.seed]
-  local node_id, node = choose(groups, job, avoid)
+  local seed, groups, owed = job[JOB.seed], groups_for(ticket, 0), {}
+  local node_id, node, choice, reasons = choose(groups, job, ticket, had)
   -- A node that has not yet served all who wait for it is theirs.
-  if not node_id or redis.call("ZSCORE", KEY.due, "r:" .. node_id) then
+  while node_id and not owed[node_id] and redis.call("ZSCORE", KEY.due, "r:" .. node_id) do
+    owed[node_id], had[#had + 1] = true, node_id
+    node_id, node, choice, reasons = choose(groups, job, ticket, had)
+  end
+  if not node_id or owed[node_id] then
     job[JOB.seed] = seed
     return false
   end
-  assign(job_id, job, node_id, node, ticket, entry, now)
-  tally("attempt.again", 1)
+  if job[JOB.state] == "RETRYING" or job[JOB.state] == "WAITING" then
+    reasons[#reasons + 1] = "waited"
+  end
+  assign(job_id, job, node_id, node, choice, reasons, ticket, entry, now)
   return true
 end

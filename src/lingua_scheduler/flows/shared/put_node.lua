@@ -6,12 +6,19 @@ local function put_node(node_id, node)
   local group, standing = node[NODE.group], node[NODE.standing]
   if place[1] ~= group or place[2] ~= standing then
     redis.call("ZADD", KEY.standing, STANDING.count * group + standing, node_id)
-    if place[2] == STANDING.available and place[1] > 0 then
-      redis.call("HINCRBY", KEY.room, place[1], -1)
+    local had_room = place[2] == STANDING.available and 1 or place[2] == STANDING.suspect and ROOM.suspect
+    local has_room = standing == STANDING.available and 1 or standing == STANDING.suspect and ROOM.suspect
+    if had_room and place[1] > 0 then
+      redis.call("HINCRBY", KEY.room, place[1], -had_room)
     end
-    if standing == STANDING.available and group > 0 then
-      redis.call("HINCRBY", KEY.room, group, 1)
-      woken[#woken + 1] = node_id
+    if has_room and group > 0 then
+      redis.call("HINCRBY", KEY.room, group, has_room)
+      if not had_room or place[1] ~= group then
+        woken[#woken + 1] = node_id
+      end
+    end
+    if place[1] > 0 and place[2] < STANDING.stale and (standing >= STANDING.stale or place[1] ~= group) then
+      has_fallen = true
     end
     place[1], place[2] = group, standing
   end

@@ -1,9 +1,10 @@
 -- Judge anew whether a node can be chosen: exactly one answer, the first that holds. One that may be dead is called
 -- that, whatever was said of it before; in a grace it is not dead.
+-- include: by_load
 local function restand(node, now, rules)
-  local standing = STANDING.available
+  local standing
   if node[NODE.lost_at_ms] > 0 then
-    standing = STANDING.stale
+    standing = STANDING.lost
   elseif node[NODE.away_until_ms] > 0 then
     standing = STANDING.not_ready
   elseif now - node[NODE.seen_at_ms] >= rules[RULE.stale_ms] then
@@ -14,8 +15,8 @@ local function restand(node, now, rules)
     standing = STANDING.not_ready
   elseif node[NODE.rest_until_ms] > now then
     standing = STANDING.resting
-  elseif node[NODE.used] >= node[NODE.max] then
-    standing = STANDING.full
+  else
+    standing = by_load(node, now)
   end
   node[NODE.standing] = standing
 end

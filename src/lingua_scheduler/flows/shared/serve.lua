@@ -1,9 +1,15 @@
--- If nodes came to have room, those who wait take it. The last act on every item that may have freed something, so that
--- folded calls end as they would one by one.
--- include: node_at, tally
+-- If nodes came to have room, or one fell whose place others may take, those who wait are served. The last act on every
+-- item that may have changed that, so that folded calls end as they would one by one. When nobody waits it is one call.
+-- include: node_at
 local function serve(now)
-  if #woken > 0 then
-    -- include: serve_woken
-    tally("attempt.again", serve_woken(now))
+  if #woken > 0 or has_fallen then
+    if redis.call("ZCARD", KEY.queue) > 0 then
+      -- include: serve_woken, serve_fallen
+      serve_woken(now)
+      if has_fallen then
+        serve_fallen(now)
+      end
+    end
+    woken, has_fallen = {}, false
   end
 end

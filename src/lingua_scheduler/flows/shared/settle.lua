@@ -1,7 +1,7 @@
 -- Everything overdue, at most `limit` entries and attempts of lost nodes, so that no sweep holds up the engine. What
 -- one entry settles may settle another: each is looked at only if it is still due. Says how many entries were settled
 -- and whether more are due.
--- include: settle_job, settle_limbo, settle_node, settle_need, serve
+-- include: settle_job, settle_limbo, settle_node, serve
 local function settle(limit, now, rules)
   local settled, moved = 0, 0
   for _, member in ipairs(redis.call("ZRANGEBYSCORE", KEY.due, "-inf", now, "LIMIT", 0, limit)) do
@@ -17,11 +17,16 @@ local function settle(limit, now, rules)
         settle_limbo(id, now, rules)
       elseif kind == "n" then
         moved = moved + settle_node(id, limit - settled - moved, now, rules)
-      elseif kind == "w" then
-        settle_need(id, now, rules)
       else
         redis.call("ZREM", KEY.due, member)
-        woken[1] = id
+        if kind == "m" then
+          -- include: settle_marks
+          settle_marks(id, now, rules)
+        elseif kind == "r" then
+          woken[1] = id
+        else
+          has_fallen = true
+        end
       end
       serve(now)
       settled = settled + 1

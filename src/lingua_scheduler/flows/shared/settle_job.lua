@@ -5,6 +5,11 @@
 local function settle_job(job_id, now, rules)
   local job = cmsgpack.unpack(redis.call("HGET", KEY.jobs, job_id))
   local deadline, run_ms = job[JOB.deadline_at_ms], job[JOB.run_ms]
+  if job[JOB.state] == "WAITING" then
+    -- include: refuse_late
+    refuse_late(job_id, job, now)
+    return
+  end
   if now >= deadline then
     end_early(job_id, job, "EXPIRED", CAUSE.expired, "deadline", now, rules)
     return

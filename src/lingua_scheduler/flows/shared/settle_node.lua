@@ -1,21 +1,33 @@
--- Time has passed for a node: it rested enough, fell stale, was lost, or was gone for so long that it is forgotten.
--- At most `limit` attempts are moved; says how many were.
+-- Time has passed for a node: it rested enough, may be probed, fell stale, was lost, or was gone for so long that it is
+-- forgotten. At most `limit` attempts are moved; says how many were.
 -- include: node_at, put_node, restand, look_again, lose_node, post
 local function settle_node(node_id, limit, now, rules)
   local node = node_at(node_id)
-  -- A grace is a promise: within it, silence does not count.
-  local away = node[NODE.away_until_ms]
-  local gone_at = away > 0 and away or node[NODE.seen_at_ms] + rules[RULE.offline_ms]
   if node[NODE.lost_at_ms] > 0 then
     return lose_node(node_id, node, limit, now, rules)
   end
-  if now >= gone_at then
-    node[NODE.lost_at_ms] = now
-    post("lost", "", 0, node_id, node[NODE.epoch], "", now)
-    return lose_node(node_id, node, limit, now, rules)
+  -- A grace is a promise: within it, silence does not count. One that is silent is first called so, and only then given
+  -- up: a sweep that comes late must see how many are silent before it judges any of them.
+  local away = node[NODE.away_until_ms]
+  local gone_at = away > 0 and away or node[NODE.seen_at_ms] + rules[RULE.offline_ms]
+  if now < gone_at or away == 0 and node[NODE.standing] ~= STANDING.stale then
+    restand(node, now, rules)
+    put_node(node_id, node)
+    look_again(node_id, node, now, rules)
+    return 0
   end
-  restand(node, now, rules)
-  put_node(node_id, node)
-  look_again(node_id, node, now, rules)
-  return 0
+  -- include: flap, blame
+  if away == 0 then
+    -- include: is_mass_silence
+    -- We may be deaf, but not for ever.
+    if now < gone_at + rules[RULE.mass_silence_ms] and is_mass_silence(now, rules) then
+      redis.call("ZADD", KEY.due, now + 1000, "n:" .. node_id)
+      return 0
+    end
+    flap(node, now, rules)
+  end
+  blame(node, now, rules)
+  node[NODE.lost_at_ms] = now
+  post("lost", "", 0, node_id, node[NODE.epoch], "", now)
+  return lose_node(node_id, node, limit, now, rules)
 end

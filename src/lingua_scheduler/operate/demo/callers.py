@@ -7,10 +7,12 @@ import time
 from typing import TYPE_CHECKING
 
 from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.core.job_state import ENDS
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.release import release
 from lingua_scheduler.front.submit import Ask
-from lingua_scheduler.views.job import read_job
+from lingua_scheduler.views.job import Job, read_job
 
 if TYPE_CHECKING:
     import random
@@ -46,7 +48,8 @@ class Caller:
         tally.submitted += 1
         self._utterance += 1
         began = time.monotonic()
-        ask = Ask(self._name, *self._pair, '{"audio_ref": "…"}', self._utterance, app.limits)
+        wanted = Wanted(wait_ms=2_000)
+        ask = Ask(self._name, *self._pair, '{"audio_ref": "…"}', self._utterance, app.limits, wanted)
         submitted = await app.submitter.submit(ask, principal="demo", request_id=f"{self._name}-{self._utterance}")
         if isinstance(submitted, Refusal):
             tally.refused[submitted.code] += 1
@@ -54,12 +57,20 @@ class Caller:
         tally.accepted += 1
         job_id, placed = submitted.job_id, submitted.placed
         ended = self._fleet.expect(job_id)
-        await self._fleet.assign(job_id, placed.attempt_id, placed.node_id, placed.epoch)
-        await ended
-        job = await read_job(app.engine, job_id)
-        if isinstance(job, Refusal):
-            raise LinguaError(f"job {job_id} ended and is gone: {job.detail}")
+        if submitted.is_new:
+            await self._fleet.assign(job_id, placed.attempt_id, placed.node_id, placed.epoch)
+        job = await self._read(app, job_id)
+        if job.record.state not in ENDS:
+            await ended
+            job = await self._read(app, job_id)
         tally.heard[job.record.state] += 1
         if job.record.state == "FINISHED":
             tally.latencies_ms.append((time.monotonic() - began) * 1000)
         await release(app.engine, job_id)
+
+    @staticmethod
+    async def _read(app: App, job_id: str) -> Job:
+        job = await read_job(app.engine, job_id)
+        if isinstance(job, Refusal):
+            raise LinguaError(f"job {job_id} is gone: {job.detail}")
+        return job

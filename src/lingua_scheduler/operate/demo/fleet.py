@@ -34,6 +34,7 @@ BEAT_S: Final = 2.0
 STAGES_MS: Final = ((80, 250), (20, 60), (40, 120), (80, 220))
 FAILS: Final = 0.03
 REFUSES: Final = 0.02
+LACKS_A_MODEL: Final = 0.01
 #: A node dies about once in so many seconds; one death in four is silent: the socket stays open, nobody is there.
 DIES_AFTER_S: Final = 45.0
 DIES_SILENTLY: Final = 0.25
@@ -94,7 +95,7 @@ class Fleet:
     async def hear(self, event: Event) -> None:
         """What the relayer brings: retries to hand out, attempts to cancel, ends to tell."""
         if event.kind == "reserved":
-            self._tally.retried += 1
+            self._tally.retried += event.attempt > 1
             await self.assign(event.job, event.attempt, event.node, event.epoch)
         elif event.kind == "fenced":
             self._cancel(self.nodes[event.node], event.job, event.attempt)
@@ -158,6 +159,10 @@ class Fleet:
         await self._compute(node, job_id, attempt)
         if node.random.random() < FAILS:
             await fail(engine, job_id, attempt, node_id, epoch, reason="MODEL_LOAD_FAILED")
+        elif node.random.random() < LACKS_A_MODEL:
+            self._tally.news.append(f"{node_id} lacks a model; it gets no jobs for a while")
+            self._app.marker.saw(node_id, "m2m100", "nmt")
+            await fail(engine, job_id, attempt, node_id, epoch, reason="MODEL_NOT_AVAILABLE")
         else:
             ttl_ms = self._app.settings.jobs.result_ttl_ms
             result = '{"text_translated": "…"}'

@@ -39,6 +39,7 @@ FLAGS: Final = {
     "jobs.reservation_ttl_ms": 1_000,
     "jobs.run_timeout_ms": 4_000,
     "jobs.timeout_ms": 15_000,
+    "nodes.mark_ttl_ms": 5_000,
 }
 
 

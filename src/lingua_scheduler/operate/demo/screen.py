@@ -9,13 +9,22 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from lingua_scheduler.core.health import health
 from lingua_scheduler.core.records import Standing
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.records import Ledger
     from lingua_scheduler.operate.demo.tally import Tally
 
-_COLOURS = {"available": "green", "full": "yellow", "resting": "cyan", "stale": "red"}
+_COLOURS = {
+    "available": "green",
+    "full": "yellow",
+    "suspect": "red",
+    "suspect_full": "red",
+    "resting": "cyan",
+    "stale": "red",
+    "lost": "red",
+}
 
 
 def draw(ledgers: list[Ledger], languages: dict[str, tuple[str, ...]], tally: Tally, left_s: float) -> Group:
@@ -27,7 +36,7 @@ def draw(ledgers: list[Ledger], languages: dict[str, tuple[str, ...]], tally: Ta
 
 def _nodes(ledgers: list[Ledger], languages: dict[str, tuple[str, ...]]) -> Table:
     table = Table(title="Lingua Scheduler: a fleet on an embedded Valkey", expand=True)
-    for name in ("node", "languages", "standing", "slots (▒: in limbo)"):
+    for name in ("node", "languages", "standing", "health", "slots (▒: in limbo)"):
         table.add_column(name)
     for ledger in sorted(ledgers, key=lambda one: (len(one.node_id), one.node_id)):
         node, standing = ledger.record, Standing(ledger.record.standing).name
@@ -36,6 +45,7 @@ def _nodes(ledgers: list[Ledger], languages: dict[str, tuple[str, ...]]) -> Tabl
             ledger.node_id,
             " ".join(languages[ledger.node_id]),
             Text(standing, style=_COLOURS.get(standing, "magenta")),
+            str(health(node)),
             f"{taken} {node.used}/{node.max}",
         )
     return table

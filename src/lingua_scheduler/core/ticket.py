@@ -1,0 +1,83 @@
+"""What a job asks for, checked and put into the one form that the flows read."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from lingua_scheduler.core.ids import check_id, check_int, check_text
+from lingua_scheduler.core.language import UnknownLanguage, reduce_language
+from lingua_scheduler.core.limits import Limits
+from lingua_scheduler.core.needs import needs_of
+from lingua_scheduler.core.pair import Pair
+from lingua_scheduler.core.records import Ticket
+from lingua_scheduler.core.refusal import Invalid
+from lingua_scheduler.core.wanted import Hints, Wanted, check_policy, check_services, wishes_of
+
+MAX_TIMEOUT_MS: Final = 86_400_000
+#: A request id is held for an unfinished claim so long, and more.
+MAX_WAIT_MS: Final = 60_000
+SEEDS: Final = 2**32
+
+
+def _limits(value: object) -> Limits:
+    if not isinstance(value, Limits):
+        raise Invalid("limits must be Limits")
+    return value
+
+
+def _wanted(value: object) -> Wanted:
+    if not isinstance(value, Wanted):
+        raise Invalid("wanted must be Wanted")
+    return value
+
+
+def _hints(value: object) -> Hints:
+    if not isinstance(value, Hints):
+        raise Invalid("hints must be Hints")
+    return value
+
+
+def _language(field: str, tag: object) -> str:
+    try:
+        return reduce_language(check_text(field, tag, 256))
+    except UnknownLanguage as unknown:
+        raise Invalid(f"{field}: {unknown}") from None
+
+
+def make_ticket(
+    job_id: str,
+    session_id: str,
+    src_lang: str,
+    tgt_lang: str,
+    *,
+    utterance_index: int = 0,
+    trace_id: str = "",
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    wanted: Wanted,
+    hints: Hints,
+    seed: int | None = None,
+) -> tuple[Pair, Ticket]:
+    """What is asked for, checked; `Invalid` says what is wrong with it."""
+    pair = Pair(_language("src_lang", src_lang), _language("tgt_lang", tgt_lang))
+    limits, wanted, hints = _limits(limits), _wanted(wanted), _hints(hints)
+    fallback = None if wanted.two_way else pair.fallback()
+    timeout_ms = check_int("timeout_ms", limits.timeout_ms, 1, MAX_TIMEOUT_MS)
+    ticket = Ticket(
+        job=job_id,
+        session=check_id("session_id", session_id),
+        utterance=check_int("utterance_index", utterance_index, 0, 2**53),
+        pair=str(pair),
+        fallback="" if fallback is None else str(fallback),
+        ack_ms=check_int("ack_ms", limits.ack_ms, 1, MAX_TIMEOUT_MS),
+        run_ms=check_int("run_ms", limits.run_ms, 1, MAX_TIMEOUT_MS),
+        timeout_ms=timeout_ms,
+        max_retry=check_int("max_retry", limits.max_retry, 0, 10),
+        seed=random.randrange(SEEDS) if seed is None else check_int("seed", seed, 0, SEEDS - 1),
+        trace=check_text("trace_id", trace_id, 128),
+        needs=needs_of(check_services(wanted.services)),
+        policy=check_policy(wanted.policy),
+        wait_ms=min(check_int("wait_ms", wanted.wait_ms, 0, MAX_WAIT_MS), timeout_ms),
+        wishes=wishes_of(wanted, hints, pair),
+    )
+    return pair, ticket

@@ -1,0 +1,45 @@
+"""The marker: tells the engine which services of which nodes were seen not to work, off the way of the jobs."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.flows.mark import mark
+from lingua_scheduler.loops.loop import Loop
+
+if TYPE_CHECKING:
+    from lingua_scheduler.store.engine import Engine
+
+#: More than this are not remembered while the engine is busy or away: whoever fails again is seen again.
+MAX_SEEN: Final = 1_000
+
+
+class Marker(Loop):
+    """Whoever hears `MODEL_NOT_AVAILABLE` says so here and goes on; the marks are made in the background."""
+
+    def __init__(self, engine: Engine, cell: str, interval_ms: int) -> None:
+        super().__init__(interval_ms)
+        self._engine = engine
+        self._cell = cell
+        self._seen: deque[tuple[str, str, str]] = deque()
+        #: What was not remembered because there was too much of it.
+        self.dropped = 0
+
+    def saw(self, node_id: str, service: str = "", service_type: str = "") -> None:
+        """A service of a node did not work. The same twice before it is told is once."""
+        seen = (node_id, service, service_type)
+        if seen in self._seen:
+            return
+        if len(self._seen) >= MAX_SEEN:
+            self.dropped += 1
+            return
+        self._seen.append(seen)
+
+    async def turn(self) -> bool:
+        """Tell one. It is forgotten only when the engine has answered: marking twice is harmless."""
+        if not self._seen:
+            return False
+        await mark(self._engine, self._cell, *self._seen[0])
+        self._seen.popleft()
+        return bool(self._seen)

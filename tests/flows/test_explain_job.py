@@ -1,0 +1,241 @@
+"""Why a job went where it went, attempt by attempt, for as long as its record is there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lingua_scheduler.core.explain import Attempt, Explanation
+from lingua_scheduler.core.limits import Limits
+from lingua_scheduler.core.wanted import Hints, Wanted
+from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.flows.disconnect import disconnect
+from lingua_scheduler.flows.dispatch import Waiting, dispatch
+from lingua_scheduler.flows.done import done
+from lingua_scheduler.flows.drain import drain
+from lingua_scheduler.flows.fail import fail
+from lingua_scheduler.flows.leave import leave
+from lingua_scheduler.flows.release import release
+from lingua_scheduler.flows.resume import resume
+from lingua_scheduler.flows.undeliver import undeliver
+from lingua_scheduler.views.explain import explain_job
+from tests.support.cells import watch
+from tests.support.pasts import doubt, give
+from tests.support.stage import ONE_TRY, T0, A, bring, code_of, join, keep_alive, place, sweep
+from tests.support.world import CELL
+
+if TYPE_CHECKING:
+    from tests.support.world import World
+
+
+async def explain(world: World, job_id: str = A) -> Explanation:
+    answer = await explain_job(world.engine, job_id)
+    assert isinstance(answer, Explanation), answer
+    return answer
+
+
+async def reasons(world: World) -> list[list[str]]:
+    return [attempt.reasons for attempt in (await explain(world)).attempts]
+
+
+def attempt(number: int, node_id: str, candidates: int = 1, **said: object) -> Attempt:
+    """An attempt that was made as the test began, at once, by no special choice, and goes on."""
+    usual = {"group": 1, "policy": "random", "reasons": [], "waited_ms": 0, "reserved_at_ms": T0}
+    ends = {"end": "", "ended_at_ms": 0}
+    return Attempt(attempt_id=number, node_id=node_id, candidates=candidates, **(usual | ends | said))  # type: ignore[arg-type] # one for each field
+
+
+async def test_a_job_on_its_first_attempt_has_one_that_goes_on(world: World) -> None:
+    for node_id in ("n1", "n2", "n3"):
+        await join(world, node_id)
+    placed = await place(world)
+    answer, changes = await watch(world, explain_job(world.engine, A))
+    assert answer == Explanation("RESERVED", "", [attempt(1, placed.node_id, candidates=3)], 0)
+    assert changes == {}
+
+
+async def test_a_job_that_is_done_ends_with_its_attempt(world: World) -> None:
+    await join(world, tts_langs=["zh"])
+    await join(world, "n0", nmt_pairs=[["zh", "en"]])
+    await place(world, wanted=Wanted(policy="least_loaded"))
+    world.now_ms += 700
+    await done(world.engine, A, 1, "n1")
+    finished = attempt(1, "n1", policy="least_loaded", end="FINISHED", ended_at_ms=T0 + 700)
+    assert await explain(world) == Explanation("FINISHED", "", [finished], 0)
+
+
+async def test_every_retry_has_its_own_choice_and_says_how_the_last_one_ended(world: World) -> None:
+    await join(world, "n1")
+    await place(world)
+    await join(world, "n2", tts_langs=["zh"])
+    world.now_ms = T0 + 10
+    await undeliver(world.engine, A, 1, "n1")
+    world.now_ms = T0 + 30
+    await fail(world.engine, A, 2, "n2", reason="broken")
+    # n1 rests, n2 had it and is the only one: it is not let off.
+    assert await explain(world) == Explanation(
+        "RESERVED",
+        "",
+        [
+            attempt(1, "n1", end="undelivered", ended_at_ms=T0 + 10),
+            attempt(2, "n2", group=2, reserved_at_ms=T0 + 10, end="failed", ended_at_ms=T0 + 30),
+            attempt(3, "n2", group=2, reserved_at_ms=T0 + 30),
+        ],
+        0,
+    )
+
+
+async def test_a_retry_without_a_node_waits_and_then_it_is_said_how_long(world: World) -> None:
+    await join(world)
+    await bring(world, "RUNNING")
+    await drain(world.engine, CELL, "n1")
+    world.now_ms = T0 + 20
+    await fail(world.engine, A, 1, "n1", reason="broken")
+    first = attempt(1, "n1", end="failed", ended_at_ms=T0 + 20)
+    assert await explain(world) == Explanation("RETRYING", "", [first], T0 + 20)
+    world.now_ms = T0 + 90
+    await resume(world.engine, CELL, "n1")
+    second = attempt(2, "n1", reasons=["waited"], waited_ms=70, reserved_at_ms=T0 + 90)
+    assert await explain(world) == Explanation("RESERVED", "", [first, second], 0)
+
+
+async def test_a_job_that_waits_for_its_first_node_has_no_attempts(world: World) -> None:
+    await join(world, max_concurrent_jobs=1)
+    busy = await give(world, "n1")
+    world.now_ms = T0 + 5
+    assert isinstance(await dispatch(world.engine, A, "s1", "en", "zh", wanted=Wanted(wait_ms=2_000)), Waiting)
+    assert await explain(world) == Explanation("WAITING", "", [], T0 + 5)
+    world.now_ms = T0 + 105
+    await done(world.engine, busy, 1, "n1")
+    waited = attempt(1, "n1", reasons=["waited"], waited_ms=100, reserved_at_ms=T0 + 105)
+    assert await explain(world) == Explanation("RESERVED", "", [waited], 0)
+
+
+async def test_a_job_that_waited_in_vain_is_gone(world: World) -> None:
+    await join(world, max_concurrent_jobs=1)
+    await give(world, "n1")
+    await dispatch(world.engine, A, "s1", "en", "zh", wanted=Wanted(wait_ms=2_000))
+    world.now_ms += 2_000
+    await sweep(world)
+    assert code_of(await explain_job(world.engine, A)) == "UNKNOWN_JOB"
+
+
+async def test_a_job_that_is_cancelled_says_so_wherever_it_was(world: World) -> None:
+    await join(world)
+    await place(world)
+    world.now_ms += 40
+    await cancel(world.engine, A, "nobody listens")
+    ended = attempt(1, "n1", end="cancelled", ended_at_ms=T0 + 40)
+    assert await explain(world) == Explanation("CANCELLED", "nobody listens", [ended], 0)
+
+
+async def test_a_job_that_is_cancelled_while_it_waits_had_what_it_had(world: World) -> None:
+    await join(world, max_concurrent_jobs=1)
+    await bring(world, "RUNNING")
+    await drain(world.engine, CELL, "n1")
+    await fail(world.engine, A, 1, "n1", reason="broken")
+    world.now_ms += 40
+    await cancel(world.engine, A)
+    failed = attempt(1, "n1", end="failed", ended_at_ms=T0)
+    assert await explain(world) == Explanation("CANCELLED", "cancelled", [failed], 0)
+
+
+async def test_a_job_that_is_cancelled_before_it_had_a_node_had_nothing(world: World) -> None:
+    await join(world, max_concurrent_jobs=1)
+    await give(world, "n1")
+    await dispatch(world.engine, A, "s1", "en", "zh", wanted=Wanted(wait_ms=2_000))
+    await cancel(world.engine, A)
+    assert await explain(world) == Explanation("CANCELLED", "cancelled", [], 0)
+
+
+async def test_a_job_that_failed_or_expired_says_why(world: World) -> None:
+    await join(world)
+    await bring(world, "RUNNING", limits=ONE_TRY)
+    await fail(world.engine, A, 1, "n1", reason="broken")
+    failed = attempt(1, "n1", end="failed", ended_at_ms=T0)
+    assert await explain(world) == Explanation("FAILED", "broken", [failed], 0)
+    late = f"{CELL}.late"
+    await bring(world, "EXPIRED", late)
+    expired = attempt(1, "n1", end="expired", ended_at_ms=T0 + 1_000)
+    assert await explain(world, late) == Explanation("EXPIRED", "deadline", [expired], 0)
+
+
+async def test_what_a_lost_node_had_is_explained_by_its_loss(world: World) -> None:
+    await join(world, "n1", connection="x")
+    await bring(world, "RUNNING")
+    await disconnect(world.engine, CELL, "n1", "x")
+    await join(world, "n2")
+    world.now_ms += 500
+    await sweep(world)
+    assert await explain(world) == Explanation(
+        "RESERVED",
+        "",
+        [attempt(1, "n1", end="lost", ended_at_ms=T0 + 500), attempt(2, "n2", reserved_at_ms=T0 + 500)],
+        0,
+    )
+
+
+class TestWhatStoodAgainstAWish:
+    """Each wish that could not be met, in the order in which they were tried, and then what was special."""
+
+    async def test_the_node_of_the_turn_and_the_named_one_are_full(self, world: World) -> None:
+        for node_id in ("n1", "n2"):
+            await join(world, node_id, max_concurrent_jobs=1)
+            await give(world, node_id)
+        await join(world, "n3")
+        await place(world, wanted=Wanted(preferred_node_id="n2"), hints=Hints(bound_node_id="n1"))
+        assert await reasons(world) == [["bound full", "preferred full"]]
+
+    async def test_the_node_of_the_turn_is_gone_and_only_a_suspect_is_left(self, world: World) -> None:
+        await join(world, "n1", max_concurrent_jobs=1)
+        await join(world, "n2")
+        await doubt(world, "n2")
+        await give(world, "n1")
+        await place(world, hints=Hints(bound_node_id="n0"))
+        assert await reasons(world) == [["bound unknown", "suspect"]]
+
+    async def test_a_wish_that_is_met_needs_no_reason(self, world: World) -> None:
+        await join(world, "n1")
+        await join(world, "n2")
+        await place(world, wanted=Wanted(preferred_node_id="n2"))
+        assert await explain(world) == Explanation("RESERVED", "", [attempt(1, "n2")], 0)
+
+    async def test_the_pool_of_the_session_is_full(self, world: World) -> None:
+        await join(world, "n1", labels={"group": "a"}, max_concurrent_jobs=1)
+        await join(world, "n2", labels={"group": "b"})
+        await give(world, "n1")
+        await place(world, wanted=Wanted(policy="sticky_pool"), hints=Hints(last_pool="a"))
+        told = attempt(1, "n2", group=2, policy="sticky_pool", reasons=["pool full"])
+        assert (await explain(world)).attempts == [told]
+
+    async def test_more_than_half_are_suspect(self, world: World) -> None:
+        await join(world)
+        await doubt(world, "n1")
+        await place(world)
+        assert await reasons(world) == [["panic"]]
+
+    async def test_each_attempt_has_reasons_of_its_own(self, world: World) -> None:
+        """n1 drains: the first attempt could not have it. Then n2 leaves, and the job waits for n1."""
+        await join(world, "n1")
+        await join(world, "n2")
+        await drain(world.engine, CELL, "n1")
+        await place(world, wanted=Wanted(preferred_node_id="n1"))
+        await leave(world.engine, CELL, "n2")
+        await resume(world.engine, CELL, "n1")
+        assert await reasons(world) == [["preferred draining"], ["waited"]]
+
+
+async def test_an_explanation_lives_as_long_as_the_record(world: World) -> None:
+    await join(world)
+    await bring(world, "FINISHED", limits=Limits())
+    await release(world.engine, A)
+    world.now_ms += 299_999
+    await sweep(world)
+    assert (await explain(world)).state == "FINISHED"
+    world.now_ms += 1
+    await keep_alive(world, "n1")
+    await sweep(world)
+    assert code_of(await explain_job(world.engine, A)) == "UNKNOWN_JOB"
+
+
+async def test_a_job_that_cannot_be_is_refused(world: World) -> None:
+    assert code_of(await explain_job(world.engine, "nothing")) == "INVALID_MESSAGE"
