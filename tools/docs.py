@@ -39,8 +39,8 @@ they live in one slot of a Cluster: `{example}` holds the jobs of the cell `{cel
 touches and never builds a name."""
 
 REQUESTS_INTRO: Final = """\
-What lives outside the cells has a slot of its own. A request id that came with a job: `{example}`, where `anyone` is
-whoever sent it."""
+What lives outside the cells has a slot of its own: a request id that came with a job, `{example}`, where `anyone` is
+whoever sent it; a session, `{{sess:room-888}}`; a pairing code, `{{code:123456}}`."""
 
 STATES_INTRO: Final = """\
 A job begins as `{start}` and ends in exactly one of {ends}. An end is final. Any

@@ -189,6 +189,9 @@ class Nodes(Section):
         le=10_000,
         description="In a fleet of so many nodes or more, more than half of them silent at once are not given up.",
     )
+    pairing_ttl_ms: int = Field(
+        default=300_000, ge=1_000, le=DAY, description="How long a pairing code stands for its node."
+    )
     mark_ttl_ms: int = Field(
         default=60_000,
         ge=1,

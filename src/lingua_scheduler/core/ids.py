@@ -10,6 +10,8 @@ from uuid_utils import uuid7
 from lingua_scheduler.core.refusal import Invalid
 
 MAX_ID_LENGTH: Final = 128
+#: Of a pairing code.
+CODE_DIGITS: Final = 6
 _MAX_SHOWN: Final = 40
 #: The engine reads a cursor as an unsigned 64-bit number, and fails on a larger one.
 _CURSORS: Final = 2**64
@@ -62,6 +64,13 @@ def check_text(name: str, value: object, most: int) -> str:
             raise Invalid(f"{name} is not valid Unicode") from None
         return value
     raise Invalid(f"{name} must be text of at most {most} characters, not {_shown(value)}")
+
+
+def check_code(value: object) -> str:
+    """A pairing code."""
+    if type(value) is str and len(value) == CODE_DIGITS and value.isascii() and value.isdecimal():
+        return value
+    raise Invalid(f"a pairing code has {CODE_DIGITS} digits, not {_shown(value)}")
 
 
 def check_cursor(value: object) -> str:

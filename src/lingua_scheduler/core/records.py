@@ -391,6 +391,7 @@ class Rules(Record, frozen=True):
     relay_lease_ms: int = 1_000
     claim_lease_ms: int = 90_000
     binding_ttl_ms: int = 60_000
+    pairing_ttl_ms: int = 300_000
 
 
 #: Ended jobs are in the due-list too, to be forgotten, but this much later than their time: a dispatch, which must

@@ -38,6 +38,9 @@ CODES: Final[dict[str, Code]] = {
         422, False, "Node {node_id} is not registered, or cannot serve {pair} as asked."
     ),
     "PREFERRED_NODE_UNAVAILABLE": Code(409, True, "Node {node_id} cannot take a job now: it is {why}.", 250),
+    "INVALID_PAIRING_CODE": Code(
+        404, False, "This pairing code stands for no node, or its time is over; ask for a new one."
+    ),
     "CELL_FULL": Code(503, True, "Cell {cell} has no room for another node.", 5000),
 }
 

@@ -110,8 +110,8 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
     ),
 )
 
-#: What lives outside every cell, in a slot of its own: the tag names a request, `{req:principal:id}`, or a session,
-#: `{sess:id}`.
+#: What lives outside every cell, in a slot of its own: the tag names a request, `{req:principal:id}`, a session,
+#: `{sess:id}`, or a pairing code, `{code:123456}`.
 OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
     Key(
         "claim",
@@ -127,6 +127,9 @@ OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
         "where a session's last jobs went (msgpack, `Memory`)",
         "binding_ttl_ms after the last of them",
     ),
+    Key(
+        "pairing", "string", "", "the node that a pairing code stands for: cell and node id (msgpack)", "pairing_ttl_ms"
+    ),
 )
 
 OUTSIDE_KEY_NAMES: Final[tuple[str, ...]] = tuple(key.name for key in OUTSIDE_KEYS)
@@ -141,6 +144,11 @@ def cell_key(prefix: str, cell: str, name: str) -> str:
 def session_tag(session_id: str) -> str:
     """The slot of a session."""
     return f"sess:{session_id}"
+
+
+def pairing_tag(code: str) -> str:
+    """The slot of a pairing code."""
+    return f"code:{code}"
 
 
 def request_tag(principal: str, request_id: str) -> str:

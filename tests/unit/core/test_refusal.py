@@ -116,6 +116,8 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "PLACE",
         "REMEMBERED",
         "VERDICTS",
+        "PAIRED",
+        "PAIRING",
         "WAITING",
     }
     states = {"CREATED"}
