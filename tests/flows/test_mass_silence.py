@@ -14,7 +14,7 @@ from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.drain import drain
-from lingua_scheduler.flows.reap import Settled
+from lingua_scheduler.flows.reap import Settled, reap
 from tests.support.cells import watch
 from tests.support.stage import T0, A, B, bring, join, keep_alive, sweep
 from tests.support.world import CELL
@@ -289,13 +289,26 @@ async def test_a_sweep_that_comes_late_sees_how_many_are_silent_before_it_judges
         "nodes": {node_id: {"standing": Standing.stale} for node_id in names},
         "standing": dict.fromkeys(names, 23),
         "room": {1: 0},
-        "due": {f"n:{node_id}": OFFLINE for node_id in names},
+        "due": {f"n:{node_id}": world.now_ms for node_id in names},
     }
     answer, changes = await watch(world, sweep(world), judged=True)
     assert answer == Settled(6, False)
     assert changes.keys() == {"due", "outbox", "counts"}
     await keep_alive(world, *names)
     assert (await world.cell()).room == {1: 6}
+
+
+async def test_more_than_one_sweep_sees_are_all_called_silent_before_any_is_judged(world: World) -> None:
+    """They were last heard in the course of half a minute, and one look settles fewer than there are."""
+    for number in range(150):
+        world.now_ms = T0 + 200 * number
+        await join(world, f"n{number}")
+    world.now_ms = T0 + 300_000
+    for _ in range(4):
+        await reap(world.engine, CELL, 100)
+    cell = await world.cell()
+    assert {node.standing for node in cell.nodes.values()} == {Standing.stale}
+    assert len(alarms(cell)) == 1
 
 
 async def test_a_late_sweep_by_a_dispatch_is_no_different(world: World) -> None:

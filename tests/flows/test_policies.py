@@ -11,9 +11,11 @@ import pytest
 
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Choice
-from lingua_scheduler.core.wanted import Policy
+from lingua_scheduler.core.wanted import Hints, Policy, Wanted
+from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
+from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.resume import resume
 from tests.support.stage import A, B, join, place
 from tests.support.wishes import ask, asking, choice, drawn, failed, given, hinder, none_free, spread_seeds
@@ -325,3 +327,26 @@ async def test_what_is_drawn_in_one_tick_is_what_is_drawn_one_by_one(world: Worl
     names = [f"{CELL}.{number}" for number in range(200)]
     placed = await asyncio.gather(*(place(world, name, **what) for name, what in zip(names, asked, strict=True)))
     assert [answer.node_id for answer in placed] == expected
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_a_retry_goes_to_the_session_s_last_node_rather_than_back(world: World, seed: int) -> None:
+    """To spread is a wish; not to go back is a promise."""
+    for node_id in ("n1", "n2"):
+        await join(world, node_id)
+    wanted, hints = Wanted(policy="spread"), Hints(last_node_id="n2")
+    placed = await dispatch(world.engine, A, "s1", "en", "zh", wanted=wanted, hints=hints, seed=seed)
+    assert isinstance(placed, Placed)
+    assert placed.node_id == "n1"
+    await fail(world.engine, A, 1, "n1", reason="broken")
+    assert (await world.cell()).jobs[A].node == "n2"
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_a_node_that_has_seen_the_utterance_is_avoided_before_the_last_one(world: World, seed: int) -> None:
+    for node_id in ("n1", "n2"):
+        await join(world, node_id)
+    wanted, hints = Wanted(policy="spread"), Hints(last_node_id="n2", seen_node_ids=["n1"])
+    placed = await dispatch(world.engine, A, "s1", "en", "zh", wanted=wanted, hints=hints, seed=seed)
+    assert isinstance(placed, Placed)
+    assert placed.node_id == "n2"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from lingua_scheduler.core.records import Claim
+from lingua_scheduler.core.errors import DependencyDown
+from lingua_scheduler.core.records import Claim, Event
 from lingua_scheduler.core.refusal import Breakdown, Refusal
 from lingua_scheduler.core.wanted import Hints, Wanted
 from lingua_scheduler.flows.cancel import cancel
@@ -21,7 +22,7 @@ from lingua_scheduler.loops.relayer import Relayer
 from lingua_scheduler.store.keys import cell_key, request_tag
 from lingua_scheduler.views.memory import recall
 from tests.support.pasts import give
-from tests.support.stage import code_of, join, keep_alive, sweep
+from tests.support.stage import code_of, join, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -273,19 +274,71 @@ async def test_nobody_waits_for_what_can_never_be(world: World) -> None:
     assert code_of(answer) == "NO_CAPABLE_NODE"
 
 
-async def test_a_caller_that_goes_away_leaves_its_job_to_wait_and_nothing_behind_in_the_process(world: World) -> None:
+async def test_a_caller_that_goes_away_leaves_nothing_behind(world: World) -> None:
+    """Nobody could ever ask for its job, so that takes nobody's slot."""
     await busy(world)
     submitter = Submitter(world.engine, CELL)
     async with submitting(world, submitter, ASK) as [task]:
         assert len(submitter._heard) == 1
         task.cancel()
         await asyncio.wait([task])
+    assert task.cancelled()
     assert submitter._heard == {}
-    assert len(await waiting(world)) == 1
-    world.now_ms += 2_000
-    await keep_alive(world, "n1")
-    await sweep(world)
     assert await waiting(world) == []
+
+
+async def test_a_caller_that_goes_away_may_come_back_for_its_request(world: World) -> None:
+    job_id = await busy(world)
+    submitter = Submitter(world.engine, CELL)
+    task = asyncio.create_task(submitter.submit(ASK, request_id="r1"))
+    while not submitter._heard:  # noqa: ASYNC110 - it is a test, and quick
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    [found] = await waiting(world)
+    await done(world.engine, job_id, 1, "n1")
+    again = await submitter.submit(ASK, request_id="r1")
+    assert isinstance(again, Submitted)
+    assert (again.job_id, again.placed.node_id, again.is_new) == (found, "n1", False)
+
+
+@pytest.mark.usefixtures("must_hear")
+async def test_an_old_refusal_does_not_refuse_the_next_life_of_the_same_job(world: World) -> None:
+    """One waited in vain; another came for the same request before the first gave it up, and its wait began anew."""
+    job_id = await busy(world)
+    submitter = Submitter(world.engine, CELL)
+    ask = asyncio.create_task(submitter.submit(ASK, request_id="r1"))
+    while not submitter._heard:  # noqa: ASYNC110 - it is a test, and quick
+        await asyncio.sleep(0)
+    [found] = await waiting(world)
+    for future in submitter._heard[found]:
+        future.set_result(Event("refused", found, 0, "", "", "2000 1 1 0 0 0 0 0 0 0 0", world.now_ms - 1))
+    while all(future.done() for future in submitter._heard.get(found, ())):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    await done(world.engine, job_id, 1, "n1")
+    taken = await relay(world.engine, CELL)
+    assert isinstance(taken, Taken)
+    for event in taken.events:
+        submitter.hear(event)
+    submitted = await ask
+    assert isinstance(submitted, Submitted)
+    assert (submitted.job_id, submitted.placed.node_id) == (found, "n1")
+
+
+async def test_what_is_remembered_and_sealed_may_fail_when_the_job_is_placed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await join(world)
+
+    async def fails(*_: object, **__: object) -> None:
+        raise DependencyDown("OOM", "no memory")
+
+    for name in ("remember", "seal"):
+        monkeypatch.setattr(f"lingua_scheduler.front.submit.{name}", fails)
+    ask = Ask("s1", "en", "zh", utterance_index=7)
+    submitted = await Submitter(world.engine, CELL).submit(ask, request_id="r1")
+    assert isinstance(submitted, Submitted)
+    assert submitted.is_new
 
 
 @pytest.mark.usefixtures("must_hear")

@@ -91,9 +91,9 @@ class JobLife(CellFacts):
                 spare = spare if why else node_id
                 reasons.append(f"{what} {why or 'seen'}")
         groups = [] if wanted.strict else self.pool(job)
-        if policy == Policy.spread:
-            avoid.add(hints.last_node_id)
         found = None
+        if policy == Policy.spread and hints.last_node_id:
+            found = self._pick(job, groups, avoid | {hints.last_node_id}, again=False)
         if policy == Policy.sticky_pool and hints.last_pool and groups:
             same = [group for group in groups if ("group", hints.last_pool) in self.one_of(group).word.labels]
             found = self._pick(job, same, avoid, again=False)

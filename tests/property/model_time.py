@@ -149,6 +149,8 @@ class Sweep(JobLife):
             if now < (node.away_until or over_at) or not (node.away_until or silent):
                 self.judge(node_id)
                 self.watch(node_id)
+                if now >= over_at and not node.away_until:
+                    node.unfinished_at = now
                 return 0
             if not node.away_until:
                 if now < over_at + self.rules.mass_silence_ms and self._is_mass_silence():

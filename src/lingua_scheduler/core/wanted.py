@@ -90,6 +90,8 @@ def _node_ids(field: str, value: object) -> list[str]:
 
 def wishes_of(wanted: Wanted, hints: Hints, pair: Pair) -> list[Wishes]:
     """What is wished beyond a pair, services and a policy: nothing, for most; else one record of it."""
+    policy = check_policy(wanted.policy)
+    last, pool = _node_id("last_node_id", hints.last_node_id), check_text("last_pool", hints.last_pool, 128)
     wishes = Wishes(
         named=_node_id("preferred_node_id", wanted.preferred_node_id),
         strict=int(check_bool("strict", wanted.strict)),
@@ -97,8 +99,8 @@ def wishes_of(wanted: Wanted, hints: Hints, pair: Pair) -> list[Wishes]:
         labels=check_labels(wanted.labels),
         back=f"{pair.tgt}:{pair.src}" if check_bool("two_way", wanted.two_way) else "",
         bound=_node_id("bound_node_id", hints.bound_node_id),
-        last=_node_id("last_node_id", hints.last_node_id),
-        pool=check_text("last_pool", hints.last_pool, 128),
+        last=last if policy == Policy.spread else "",
+        pool=pool if policy == Policy.sticky_pool else "",
         seen=_node_ids("seen_node_ids", hints.seen_node_ids),
     )
     if wishes.named in wishes.excluded:

@@ -71,8 +71,8 @@ def test_most_jobs_wish_for_nothing() -> None:
         ({"labels": {"b": "2", "a": "1"}}, Wishes(labels=[("a", "1"), ("b", "2")])),
         ({"two_way": True}, Wishes(back="zh:en")),
         ({"bound_node_id": "n1"}, Wishes(bound="n1")),
-        ({"last_node_id": "n1"}, Wishes(last="n1")),
-        ({"last_pool": "a pool: any text"}, Wishes(pool="a pool: any text")),
+        ({"last_node_id": "n1", "policy": "spread"}, Wishes(last="n1")),
+        ({"last_pool": "a pool: any text", "policy": "sticky_pool"}, Wishes(pool="a pool: any text")),
         ({"seen_node_ids": ["n2", "n1", "n1"]}, Wishes(seen=["n1", "n2"])),
     ],
     ids=str,
@@ -89,11 +89,17 @@ def test_all_wishes_are_one_record() -> None:
         labels={"a": "1"},
         two_way=True,
         bound_node_id="n1",
+        policy="spread",
         last_node_id="n1",
         last_pool="blue",
         seen_node_ids=["n1", "n2"],
     )
-    assert found == [Wishes("n1", 1, ["n2"], [("a", "1")], "zh:en", "n1", "n1", "blue", ["n1", "n2"])]
+    assert found == [Wishes("n1", 1, ["n2"], [("a", "1")], "zh:en", "n1", "n1", "", ["n1", "n2"])]
+
+
+@pytest.mark.parametrize("policy", ["", "random", "least_loaded"])
+def test_what_a_policy_does_not_ask_for_is_no_wish(policy: str) -> None:
+    assert wishes(policy=policy, last_node_id="n1", last_pool="blue") == []
 
 
 @pytest.mark.parametrize("field", ["exclude_node_ids", "seen_node_ids"])

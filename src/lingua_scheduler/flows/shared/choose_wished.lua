@@ -40,23 +40,26 @@ local function choose_wished(groups, job, ticket, wishes, had, reasons)
     return nil
   end
 
+  -- A policy's wish comes after what must be avoided: first both, then only the latter.
+  local best, skipped, in_vain = nil, { unpack(banned) }, nil
+  for _, node_id in ipairs(avoid) do
+    skipped[#skipped + 1] = node_id
+  end
   if policy == POLICY.spread and wishes[WISHES.last] ~= "" then
-    avoid[#avoid + 1] = wishes[WISHES.last]
+    best = groups
+    skipped[#skipped + 1] = wishes[WISHES.last]
   elseif policy == POLICY.sticky_pool and wishes[WISHES.pool] ~= "" then
     -- include: labelled
-    local same, skipped = labelled(groups, { { "group", wishes[WISHES.pool] } }), {}
-    for _, list in ipairs({ banned, avoid }) do
-      for _, node_id in ipairs(list) do
-        skipped[#skipped + 1] = node_id
-      end
-    end
-    if #same > 0 then
-      local node_id, node, candidates, special = pick(same, job, policy, skipped, {})
+    best, in_vain = labelled(groups, { { "group", wishes[WISHES.pool] } }), "pool full"
+  end
+  if best then
+    if #best > 0 then
+      local node_id, node, candidates, special = pick(best, job, policy, skipped, {})
       if node then
         return node_id, node, candidates, special
       end
     end
-    reasons[#reasons + 1] = "pool full"
+    reasons[#reasons + 1] = in_vain
   end
   local node_id, node, candidates, special = pick(groups, job, policy, banned, avoid)
   if not node and spare then

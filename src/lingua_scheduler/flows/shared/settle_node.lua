@@ -7,13 +7,16 @@ local function settle_node(node_id, limit, now, rules)
     return lose_node(node_id, node, limit, now, rules)
   end
   -- A grace is a promise: within it, silence does not count. One that is silent is first called so, and only then given
-  -- up: a sweep that comes late must see how many are silent before it judges any of them.
+  -- up, behind all that is overdue for longer: sweeps that come late see how many are silent before they judge any.
   local away = node[NODE.away_until_ms]
   local gone_at = away > 0 and away or node[NODE.seen_at_ms] + rules[RULE.offline_ms]
   if now < gone_at or away == 0 and node[NODE.standing] ~= STANDING.stale then
     restand(node, now, rules)
     put_node(node_id, node)
     look_again(node_id, node, now, rules)
+    if now >= gone_at then
+      redis.call("ZADD", KEY.due, now, "n:" .. node_id)
+    end
     return 0
   end
   -- include: flap, blame
