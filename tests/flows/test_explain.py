@@ -257,3 +257,11 @@ async def test_a_large_fleet_comes_in_pages_and_each_node_is_in_one_of_them(worl
 )
 async def test_what_cannot_be_right_is_refused(world: World, args: tuple[str, str, str], named: dict[str, Any]) -> None:
     assert code_of(await explain_pair(world.engine, *args, **named)) == "INVALID_MESSAGE"
+
+
+async def test_who_is_not_the_node_that_a_job_insists_on_is_not_named(world: World) -> None:
+    for node_id in ("n1", "n2"):
+        await join(world, node_id)
+    page = await explain_pair(world.engine, CELL, "en", "zh", wanted=Wanted(preferred_node_id="n1", strict=True))
+    assert not isinstance(page, Refusal)
+    assert {verdict.node_id: verdict.reason for verdict in page.nodes} == {"n1": "", "n2": "not_named"}

@@ -22,7 +22,7 @@ for i = 3, #ARGV do
   for _, node_id in ipairs(wishes and wishes[WISHES.excluded] or {}) do
     excluded[node_id] = true
   end
-  local named = wishes and wishes[WISHES.named]
+  local named, strict = wishes and wishes[WISHES.named], wishes and wishes[WISHES.strict] == 1
   local pair, fallback = ticket[TICKET.pair], ticket[TICKET.fallback]
   local served = pair_for(ticket)
 
@@ -38,6 +38,8 @@ for i = 3, #ARGV do
     local group, standing, reason = node[NODE.group], node[NODE.standing], ""
     if excluded[node_id] then
       reason = "excluded"
+    elseif strict and node_id ~= named then
+      reason = "not_named"
     elseif not pool[group] and not spare[group] then
       reason = "no_pool"
     elseif not fitting[group] then

@@ -35,7 +35,9 @@ for i = 3, #ARGV do
     if job[JOB.state] == "WAITING" or job[JOB.state] == "RETRYING" then
       local place = waiting_place(job_id, job, ticket)
       local until_ms = job[JOB.state] == "WAITING" and place[3] or job[JOB.deadline_at_ms]
-      answer = { "PLACE", place[2], until_ms, rate_of(groups_for(ticket, LACK.private)) }
+      local wishes = ticket[TICKET.wishes][1]
+      local waived = wishes and wishes[WISHES.named] ~= "" and LACK.private or 0
+      answer = { "PLACE", place[2], until_ms, rate_of(groups_for(ticket, waived)) }
     end
   end
   answers[#answers + 1] = cmsgpack.pack(answer)
