@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from lingua_scheduler.core.ids import new_job_id
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.core.wanted import Wanted
+from lingua_scheduler.core.wanted import USUAL_WANTED, Wanted
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.dispatch import Placed, dispatch
@@ -59,7 +59,7 @@ async def enrol(engine: Engine, number: int, slots: int) -> None:
             raise RuntimeError(refused.detail)
 
 
-async def place(engine: Engine, wanted: Wanted = Wanted()) -> tuple[str, Placed]:  # noqa: B008 - frozen
+async def place(engine: Engine, wanted: Wanted = USUAL_WANTED) -> tuple[str, Placed]:
     """One job on its node."""
     job_id = new_job_id(CELL)
     placed = await dispatch(engine, job_id, "session-1", "en", "zh", body=BODY, wanted=wanted)

@@ -62,6 +62,11 @@ class Hints(msgspec.Struct, frozen=True):
     seen_node_ids: Sequence[str] = ()
 
 
+#: What most ask for, and know of their session: these very objects need no looking at.
+USUAL_WANTED: Final = Wanted()
+NO_HINTS: Final = Hints()
+
+
 def check_services(value: object) -> list[str]:
     """The services that a pipeline is made of."""
     if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not all(name in SERVICES for name in value):

@@ -14,7 +14,7 @@ from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.needs import MUTE, PRIVATE, services_in
 from lingua_scheduler.core.refusal import Breakdown, Invalid, Refusal, refuse
 from lingua_scheduler.core.ticket import make_ticket
-from lingua_scheduler.core.wanted import Hints, Wanted
+from lingua_scheduler.core.wanted import NO_HINTS, USUAL_WANTED, Hints, Wanted
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:
@@ -128,8 +128,8 @@ async def dispatch(
     utterance_index: int = 0,
     trace_id: str = "",
     limits: Limits = Limits(),  # noqa: B008 - frozen
-    wanted: Wanted = Wanted(),  # noqa: B008
-    hints: Hints = Hints(),  # noqa: B008
+    wanted: Wanted = USUAL_WANTED,
+    hints: Hints = NO_HINTS,
     seed: int | None = None,
 ) -> Placed | Waiting | Refusal:
     """Place a job, or let it wait. Sent again with the same id it answers where that job is, and creates nothing."""

@@ -5,11 +5,22 @@ from typing import Any
 import pytest
 
 from lingua_scheduler.core.capability import MAX_LABELS, SERVICES
-from lingua_scheduler.core.needs import USUAL
+from lingua_scheduler.core.needs import USUAL, needs_of
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.records import Wishes
 from lingua_scheduler.core.refusal import Invalid
-from lingua_scheduler.core.wanted import MAX_NAMED, Hints, Policy, Wanted, check_policy, check_services, wishes_of
+from lingua_scheduler.core.ticket import make_ticket
+from lingua_scheduler.core.wanted import (
+    MAX_NAMED,
+    NO_HINTS,
+    USUAL_WANTED,
+    Hints,
+    Policy,
+    Wanted,
+    check_policy,
+    check_services,
+    wishes_of,
+)
 
 PAIR = Pair("en", "zh")
 
@@ -166,3 +177,10 @@ def test_nobody_can_insist_on_no_node() -> None:
         wishes(strict=True)
     with pytest.raises(Invalid, match="strict needs a preferred_node_id"):
         wishes(strict=True, bound_node_id="n1")
+
+
+def test_what_needs_no_looking_at_is_what_looking_at_it_gives() -> None:
+    asked = ("c0.j", "s1", "en", "zh")
+    usual = make_ticket(*asked, wanted=USUAL_WANTED, hints=NO_HINTS, seed=1)
+    assert usual == make_ticket(*asked, wanted=Wanted(), hints=Hints(), seed=1)
+    assert usual[1].needs == needs_of(USUAL)
