@@ -360,3 +360,21 @@ async def test_a_refusal_of_one_tick_is_not_that_of_another_wish(world: World) -
         none_free(pool=2, full=1, no_service=1),
         none_free(pool=2, full=1, draining=1),
     ]
+
+
+@pytest.mark.parametrize("other", ["", "full"])
+async def test_a_private_node_that_has_seen_the_utterance_is_taken_when_nobody_else_can(
+    world: World, other: str
+) -> None:
+    """Where there is no public node, and where there is one without room."""
+    await join(world, "mine", accept_public_jobs=False)
+    if other:
+        await join(world, "public", max_concurrent_jobs=1)
+        await place(world, B)
+    assert await given(world, preferred_node_id="mine", seen_node_ids=["mine"]) == ("mine", ["preferred seen"])
+
+
+async def test_a_job_that_may_wait_a_millisecond_waits(world: World) -> None:
+    await join(world, max_concurrent_jobs=1)
+    await place(world, B)
+    assert await ask(world, wait_ms=1) == Waiting(1, T0 + 1)
