@@ -290,11 +290,9 @@ async def test_a_caller_that_goes_away_leaves_nothing_behind(world: World) -> No
 async def test_a_caller_that_goes_away_may_come_back_for_its_request(world: World) -> None:
     job_id = await busy(world)
     submitter = Submitter(world.engine, CELL)
-    task = asyncio.create_task(submitter.submit(ASK, request_id="r1"))
-    while not submitter._heard:  # noqa: ASYNC110 - it is a test, and quick
-        await asyncio.sleep(0)
-    task.cancel()
-    await asyncio.wait([task])
+    async with submitting(world, submitter, ASK, request_id="r1") as [task]:
+        task.cancel()
+        await asyncio.wait([task])
     [found] = await waiting(world)
     await done(world.engine, job_id, 1, "n1")
     again = await submitter.submit(ASK, request_id="r1")
@@ -307,20 +305,15 @@ async def test_an_old_refusal_does_not_refuse_the_next_life_of_the_same_job(worl
     """One waited in vain; another came for the same request before the first gave it up, and its wait began anew."""
     job_id = await busy(world)
     submitter = Submitter(world.engine, CELL)
-    ask = asyncio.create_task(submitter.submit(ASK, request_id="r1"))
-    while not submitter._heard:  # noqa: ASYNC110 - it is a test, and quick
-        await asyncio.sleep(0)
-    [found] = await waiting(world)
-    for future in submitter._heard[found]:
-        future.set_result(Event("refused", found, 0, "", "", "2000 1 1 0 0 0 0 0 0 0 0", world.now_ms - 1))
-    while all(future.done() for future in submitter._heard.get(found, ())):  # noqa: ASYNC110
-        await asyncio.sleep(0)
-    await done(world.engine, job_id, 1, "n1")
-    taken = await relay(world.engine, CELL)
-    assert isinstance(taken, Taken)
-    for event in taken.events:
-        submitter.hear(event)
-    submitted = await ask
+    async with submitting(world, submitter, ASK, request_id="r1") as [task]:
+        [found] = await waiting(world)
+        [first] = submitter._heard[found]
+        submitter.hear(Event("refused", found, 0, "", "", "2000 1 1 0 0 0 0 0 0 0 0", world.now_ms - 1))
+        while submitter._heard.get(found, {first}) == {first}:  # noqa: ASYNC110 - it looks for itself, and waits anew
+            await asyncio.sleep(0)
+        await done(world.engine, job_id, 1, "n1")
+        await tell(world, submitter)
+        submitted = await task
     assert isinstance(submitted, Submitted)
     assert (submitted.job_id, submitted.placed.node_id) == (found, "n1")
 

@@ -177,8 +177,10 @@ class Submitter:
             return await self._hear_of(job_id, ask)
         except asyncio.CancelledError:
             # Nobody waits any more. Under a request id somebody may come back for it; otherwise nobody could.
+            # Where the engine is away, its wait ends by itself.
             if not may_come_back:
-                await cancel(self._engine, job_id, "the caller is gone")
+                with contextlib.suppress(DependencyDown, OutcomeUnknown):
+                    await cancel(self._engine, job_id, "the caller is gone")
             raise
 
     async def _hear_of(self, job_id: str, ask: Ask) -> Submitted | Refusal:

@@ -6,7 +6,5 @@ local function watch_marks(node_id, profile)
   end
   if first then
     redis.call("ZADD", KEY.due, first, "m:" .. node_id)
-  else
-    redis.call("ZREM", KEY.due, "m:" .. node_id)
   end
 end
