@@ -304,8 +304,8 @@ async def test_more_than_one_sweep_sees_are_all_called_silent_before_any_is_judg
         world.now_ms = T0 + 200 * number
         await join(world, f"n{number}")
     world.now_ms = T0 + 300_000
-    for _ in range(4):
-        await reap(world.engine, CELL, 100)
+    for _ in range(10):
+        await reap(world.engine, CELL, 40)
     cell = await world.cell()
     assert {node.standing for node in cell.nodes.values()} == {Standing.stale}
     assert len(alarms(cell)) == 1
