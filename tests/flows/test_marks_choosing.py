@@ -9,14 +9,14 @@ import pytest
 from lingua_scheduler.core.capability import CROWDED, SERVICES
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.needs import USUAL
-from lingua_scheduler.core.records import Event, Mark, Rules, Standing
+from lingua_scheduler.core.records import Event, Mark, Rules
 from lingua_scheduler.core.refusal import Breakdown, Refusal
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.dispatch import Placed, Waiting, dispatch
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import Failed, fail
-from lingua_scheduler.flows.heartbeat import Beaten, heartbeat
+from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.mark import Marked, mark
 from tests.support.cells import GONE, HELD, watch
@@ -216,65 +216,58 @@ class TestWhoWaits:
 
 
 class TestACrowdedCell:
-    """A mark makes a kind of node; where there is no room for one more, the node serves nothing meanwhile."""
+    """Marks make groups, but no kinds: a mark never costs a node its pools, and takes nobody else's place."""
 
-    async def test_a_marked_node_serves_nothing_and_returns_with_the_end_of_its_mark(
-        self, make_world: MakeWorld
-    ) -> None:
+    @pytest.fixture
+    async def world(self, make_world: MakeWorld) -> World:
+        """A cell of one kind, and there may be no more."""
         world = await make_world(Rules(max_groups=1))
         await join(world, "n1")
         await join(world, "n2")
-        answer, changes = await watch(world, mark(world.engine, CELL, "n1", "", "tone"))
-        assert answer == Marked(END)
-        marks = [Mark("tone", "tone", T0, END)]
-        assert changes == {
-            "nodes": {"n1": {"group": 0}},
-            "profiles": {"n1": {"marks": marks, "marking_since_ms": T0, "marked": 1}},
-            "standing": {"n1": 0},
-            "room": {1: 1},
-            "due": {"m:n1": END},
-        }
+        return world
+
+    async def test_a_marked_node_stays_in_its_pools_and_returns_with_the_end_of_its_mark(self, world: World) -> None:
+        assert await mark(world.engine, CELL, "n1", "", "tone") == Marked(END)
+        assert {n: node.group for n, node in (await world.cell()).nodes.items()} == {"n1": 2, "n2": 1}
+        assert isinstance(await ask(world, preferred_node_id="n1", strict=True), Placed)
         world.now_ms = END
         await keep_alive(world, "n1", "n2")
-        _, changes = await watch(world, sweep(world))
-        assert changes == {
-            "nodes": {"n1": {"group": 1}},
-            "profiles": {"n1": {"marks": []}},
-            "standing": {"n1": 16},
-            "room": {1: 2},
-            "due": {"m:n1": GONE},
-        }
-
-    async def test_a_node_alone_in_its_group_takes_its_place_along(self, make_world: MakeWorld) -> None:
-        world = await make_world(Rules(max_groups=1))
-        await join(world)
-        await mark(world.engine, CELL, "n1", "", "tone")
-        assert (await world.cell()).nodes["n1"].group == 2
-        assert isinstance(await ask(world), Placed)
-
-    async def test_its_next_word_is_looked_at_anew(self, make_world: MakeWorld) -> None:
-        """The same word as before, but by now there is room."""
-        world = await make_world(Rules(max_groups=1))
-        await join(world, "n1")
-        await join(world, "n2")
-        said: dict[str, Any] = {"nmt_pairs": [["en", "zh"]]}
-        await heartbeat(world.engine, CELL, "n1", **said)
-        await mark(world.engine, CELL, "n1", "", "tone")
-        answer = await heartbeat(world.engine, CELL, "n1", **said)
-        assert isinstance(answer, Beaten)
-        assert answer.warnings == [CROWDED]
-        await leave(world.engine, CELL, "n2")
-        assert await heartbeat(world.engine, CELL, "n1", **said) == Beaten("1-n1", Standing.available, [])
+        await sweep(world)
         cell = await world.cell()
-        assert (cell.nodes["n1"].group, len(cell.profiles["n1"].marks)) == (2, 1)
+        assert {n: node.group for n, node in cell.nodes.items()} == {"n1": 1, "n2": 1}
+        assert set(cell.groups) == {1}
 
-    async def test_a_marked_node_that_joins_a_crowded_cell_is_told(self, make_world: MakeWorld) -> None:
-        world = await make_world(Rules(max_groups=1))
-        await join(world, "n1")
-        await join(world, "n2")
-        await mark(world.engine, CELL, "n1", "", "tone")
-        assert (await join(world, "n1")).warnings == [CROWDED]
+    async def test_it_is_marked_and_not_incapable(self, world: World) -> None:
+        await leave(world.engine, CELL, "n2")
+        await mark(world.engine, CELL, "n1", "", "asr")
+        assert counted(await ask(world)) == Breakdown(pool=1, marked=1)
+
+    async def test_a_kind_of_which_all_are_marked_is_still_there(self, world: World) -> None:
+        for node_id in ("n1", "n2"):
+            await mark(world.engine, CELL, node_id, "", "tone")
         assert (await join(world, "n1", process_id="p2")).warnings == []
+        assert (await join(world, "n3")).warnings == []
+        assert {n: node.group for n, node in (await world.cell()).nodes.items()} == {"n1": 3, "n2": 2, "n3": 3}
+
+    async def test_another_kind_is_refused_as_before(self, world: World) -> None:
+        await mark(world.engine, CELL, "n1", "", "tone")
+        assert (await join(world, "n3", labels={"region": "eu"})).warnings == [CROWDED]
+        await leave(world.engine, CELL, "n2")
+        # A kind that is left makes room only if nobody else is of it, marked or not.
+        assert (await join(world, "n1", labels={"region": "eu"})).warnings == []
+        await join(world, "n2", labels={"region": "eu"})
+        await mark(world.engine, CELL, "n2", "", "asr")
+        assert (await join(world, "n1", labels={"region": "us"})).warnings == [CROWDED]
+
+    async def test_a_node_that_the_cell_has_no_room_for_does_not_get_in_by_a_mark(self, world: World) -> None:
+        await join(world, "n3", labels={"region": "eu"})
+        await mark(world.engine, CELL, "n3", "", "tone")
+        assert (await world.cell()).nodes["n3"].group == 0
+        world.now_ms = END
+        await keep_alive(world, "n1", "n2", "n3")
+        await sweep(world)
+        cell = await world.cell()
+        assert (cell.nodes["n3"].group, cell.profiles["n3"].marks) == (0, [])
 
 
 class TestMarksAndRegistrations:

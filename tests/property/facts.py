@@ -99,7 +99,9 @@ class Word:
 
 @cache
 def signature_of(capability: Capability) -> str:
-    return hashlib.sha1(pack(capability), usedforsecurity=False).hexdigest()
+    *kind, marked = capability
+    name = hashlib.sha1(pack(kind), usedforsecurity=False).hexdigest()
+    return f"{name}+{marked}" if marked else name
 
 
 @dataclass(slots=True)
@@ -169,7 +171,7 @@ class NodeFacts:
 
     @property
     def capability(self) -> Capability:
-        """Nodes for which this is equal are interchangeable, now."""
+        """Nodes for which this is equal are interchangeable, now. What is marked is last: the rest is its kind."""
         return (*self.word.capability, sum(MARKED[name] for name in self.marked_types))
 
     def lacks(self, target: str) -> int:

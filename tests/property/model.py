@@ -229,7 +229,7 @@ class Model(JobFlows):
             return Limited()
         node.marking_since, node.marked = (self.now, 1) if fresh else (node.marking_since, node.marked + 1)
         node.marks[name] = Mark(name, service_type, self.now, self.now + rules.mark_ttl_ms)
-        self.change_kind(node)
+        self.regroup()
         return Marked(self.now + rules.mark_ttl_ms)
 
     def drain(self, cell: str, node_id: str) -> Intended | Refusal:

@@ -151,9 +151,9 @@ class CellFacts:
             del self.groups[capability]
 
     def needs_too_many_groups(self, node: NodeFacts | None, capability: Capability) -> bool:
-        """Whether the cell has no room for it, even after the node has left its old group."""
-        others = {other.capability for other in self.nodes.values() if other is not node and other.pairs}
-        return bool(capability[0]) and capability not in self.groups and len(others) >= self.rules.max_groups
+        """Whether the cell has no room for another kind, even after the node has left its old one."""
+        kinds = {other.capability[:-1] for other in self.nodes.values() if other is not node and other.pairs}
+        return bool(capability[0]) and capability[:-1] not in kinds and len(kinds) >= self.rules.max_groups
 
     def judge(self, node_id: str) -> None:
         self.nodes[node_id].judged_at = self.nodes[node_id].loaded_at = self.now

@@ -13,7 +13,7 @@ from lingua_scheduler.flows.reap import Settled
 from tests.property.model_life import JobLife
 
 if TYPE_CHECKING:
-    from tests.property.facts import JobFacts, NodeFacts
+    from tests.property.facts import JobFacts
     from tests.property.model_cell import LeaseId
 
 
@@ -36,7 +36,7 @@ class Sweep(JobLife):
             elif kind == "m":
                 node = self.nodes[name]
                 node.marks = {service: mark for service, mark in node.marks.items() if mark.until_ms > self.now}
-                self.change_kind(node)
+                self.regroup()
             elif kind == "f":
                 self.falls_on_at = 0
                 self.stood["nobody"] = 0
@@ -89,12 +89,6 @@ class Sweep(JobLife):
         else:
             cause = "run_timeout" if job.accepted else "ack_timeout"
             self.move_on(job, cause, cause)
-
-    def change_kind(self, node: NodeFacts) -> None:
-        """What a node can do has changed, not by its own word."""
-        node.crowded = self.needs_too_many_groups(node, node.capability)
-        node.update = "" if node.crowded else node.update
-        self.regroup()
 
     def _is_mass_silence(self) -> bool:
         """More than half of a fleet went silent at once: nobody is given up, and somebody is told once a minute."""

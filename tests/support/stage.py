@@ -138,8 +138,8 @@ def signature(
     *,
     public: bool = True,
 ) -> str:
-    """The name under which a cell knows a capability."""
-    packed = msgspec.msgpack.encode((served, tts, services or [], labels or [], public, 0))
+    """The name under which a cell knows a capability that nothing is marked in."""
+    packed = msgspec.msgpack.encode((served, tts, services or [], labels or [], public))
     return hashlib.sha1(packed, usedforsecurity=False).hexdigest()
 
 

@@ -33,7 +33,7 @@ for i = 3, #ARGV do
       known[MARK.marked_at_ms], known[MARK.until_ms] = now, now + rules[RULE.mark_ttl_ms]
       profile[PROFILE.marked] = profile[PROFILE.marked] + 1
       watch_marks(node_id, profile)
-      regroup(node_id, node, profile, rules)
+      regroup(node_id, node, profile)
       answer = { "MARKED", known[MARK.until_ms] }
     end
   end

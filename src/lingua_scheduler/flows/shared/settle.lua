@@ -21,7 +21,7 @@ local function settle(limit, now, rules)
         redis.call("ZREM", KEY.due, member)
         if kind == "m" then
           -- include: settle_marks
-          settle_marks(id, now, rules)
+          settle_marks(id, now)
         elseif kind == "r" then
           woken[1] = id
         else
