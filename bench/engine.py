@@ -20,7 +20,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench.fleet import CELL, at_once, cpu_us, cycle, enrol, finish, four_noops, place, submit, wait
+from bench.fleet import CELL, PATIENT, at_once, cpu_us, cycle, enrol, finish, four_noops, place, submit, wait
 from bench.redis_py import RedisPyEngine
 from lingua_scheduler.core.records import Rules
 from lingua_scheduler.core.refusal import Refusal
@@ -97,8 +97,9 @@ async def bench_ratio(server: Server) -> tuple[dict[str, float], float]:
     samples: dict[str, list[float]] = {name: [] for name in kinds}
     ends: dict[str, list[float]] = {name: [] for name in kinds}
     for _ in range(ROUNDS):
-        await _forget_waiting(crowded)
-        await wait(crowded, 100)
+        for engine, number in ((plain, 0), (crowded, 100)):
+            await _forget_waiting(engine)
+            await wait(engine, number)
         for name, (engine, work) in kinds.items():
             samples[name].append(await _dispatch_us(engine, work, ends[name]))
     for engine in (plain, crowded):
@@ -114,7 +115,7 @@ async def _forget_waiting(engine: Engine) -> None:
     """Nobody waits any more: those of the last round are cancelled before their time is up."""
     cell = await read_cell(engine, CELL)
     for job_id, ticket in () if isinstance(cell, Refusal) else cell.tickets.items():
-        if ticket.pair == "fr:de":
+        if ticket.session == PATIENT:
             await cancel(engine, job_id)
     await leave(engine, CELL, "full")
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 CELL: Final = "c0"
 GROUPS: Final = 8
+#: The session whose jobs wait.
+PATIENT: Final = "patient"
 BODY: Final = '{"audio_ref": "blob://0192f0c1", "pipeline": {"use_asr": true, "use_nmt": true}}'
 RESULT: Final = '{"text_asr": "good morning", "text_translated": "早上好", "tts_audio": "blob://0192f0c2"}'
 
@@ -78,11 +80,13 @@ async def submit(engine: Engine) -> tuple[str, Placed]:
 
 
 async def wait(engine: Engine, number: int) -> None:
-    """A node that is full, and so many jobs that wait for it."""
-    await register(engine, CELL, "full", semantic_langs=["fr"], nmt_pairs=[["fr", "de"]], max_concurrent_jobs=1)
+    """One more node for the same pair, which is full, and so many jobs that wait for just this kind of node."""
+    full = {"kind": "full"}
+    await register(engine, CELL, "full", semantic_langs=["en", "zh"], labels=full, max_concurrent_jobs=1)
     for n in range(number + 1):
-        limits, wanted = Limits(timeout_ms=86_400_000, ack_ms=86_400_000), Wanted(wait_ms=60_000)
-        found = await dispatch(engine, new_job_id(CELL), "patient", "fr", "de", limits=limits, wanted=wanted)
+        limits = Limits(timeout_ms=86_400_000, ack_ms=86_400_000)
+        wanted = Wanted(wait_ms=60_000, labels=full)
+        found = await dispatch(engine, new_job_id(CELL), PATIENT, "en", "zh", limits=limits, wanted=wanted)
         if isinstance(found, Refusal) or isinstance(found, Placed) != (n == 0):
             raise RuntimeError(found)
 

@@ -147,7 +147,7 @@ def waits_for(job_id: str, *lines: str, **asked: Any) -> list[Deed]:
 
 
 #: E asks for what n1 and n2 serve, who have room.
-IN_VAIN = waits_for(E, "wen:zh", "g1", "g2", pair="en:zh")
+IN_VAIN = waits_for(E, "wen:zh", "x1", "x2", pair="en:zh")
 
 
 #: What is planted, and (invariant, subject) of what must be found: in the whole cell, and page by page.
@@ -311,13 +311,13 @@ PLANTED: list[tuple[str, list[Deed], Found, Found]] = [
     ),
     (
         "a job outside the list of its fallback",
-        [plant("ZREM", "queue", at("fzh:en", F))],
+        [plant("ZREM", "queue", at("fzh:en:yue:en", F))],
         {("S3", "queue")},
         NOT_PAGED,
     ),
     (
         "a job in the list of a fallback that it has not",
-        [plant("ZADD", "queue", 0, at("fzh:en", E))],
+        [plant("ZADD", "queue", 0, at("fzh:en:yue:en", E))],
         {("S3", "queue")},
         NOT_PAGED,
     ),
@@ -330,13 +330,13 @@ PLANTED: list[tuple[str, list[Deed], Found, Found]] = [
     ),
     (
         "a job that waits while a node for any target has room",
-        [plant_node("n3", nmt_pairs=[["en", "*"]]), *waits_for(E, "wen:de", "g6", pair="en:de")],
+        [plant_node("n3", nmt_pairs=[["en", "*"]]), *waits_for(E, "wen:de", "x6", pair="en:de")],
         {("L1", E)},
         NOT_PAGED,
     ),
     (
         "a job that waits while a node of its fallback has room and nobody else lives",
-        waits_for(F, "wyue:en", "fen:zh", "x1", "x2", fallback="en:zh"),
+        waits_for(F, "wyue:en", "fen:zh:yue:en", "x1", "x2", fallback="en:zh"),
         {("L1", F)},
         NOT_PAGED,
     ),
@@ -480,7 +480,7 @@ async def test_a_node_with_room_that_somebody_is_about_to_look_at_lets_nobody_wa
 
 
 async def test_who_is_about_to_go_to_the_fallback_does_not_wait_in_vain(world: World) -> None:
-    for deed in waits_for(F, "wyue:en", "fen:zh", "x1", "x2", fallback="en:zh"):
+    for deed in waits_for(F, "wyue:en", "fen:zh:yue:en", "x1", "x2", fallback="en:zh"):
         await deed(world)
     await command(world, "ZADD", "due", T0, "f:")
     assert await audit_whole(world.engine, CELL) == []

@@ -219,7 +219,7 @@ async def test_a_job_that_has_waited_enough_is_refused_though_its_private_node_c
     await resume(world.engine, CELL, "p1")
     await sweep(world)
     refused = [event for event, _ in (await world.cell()).outbox if event.kind == "refused"]
-    assert [event.detail for event in refused] == ["1000 1 0 0 0 0 0 0 0 0 0"] * 2
+    assert [event.detail for event in refused] == ["1000 ALL_CANDIDATES_FULL_OR_FAILED 1 0 0 0 0 0 0 0 0 0"] * 2
 
 
 async def test_refusals_of_one_tick_are_those_of_their_own_needs(world: World) -> None:

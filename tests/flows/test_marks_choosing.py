@@ -212,7 +212,7 @@ class TestWhoWaits:
         world.now_ms += 2_000
         await sweep(world)
         told = [event.detail for event, _ in (await world.cell()).outbox if event.kind == "refused"]
-        assert told == ["2000 1 0 0 0 0 0 1 0 0 0"]
+        assert told == ["2000 ALL_CANDIDATES_FULL_OR_FAILED 1 0 0 0 0 0 1 0 0 0"]
 
 
 class TestACrowdedCell:

@@ -238,7 +238,7 @@ async def test_a_whole_cell_is_read_with_who_waits_and_what_is_wanted_of_those_w
     cell = await read_cell(world.engine, CELL)
     assert isinstance(cell, Cell)
     places = [queued(B, T0 + 50_000, "yue:en"), queued(A, T0 + 60_000, "yue:en")]
-    assert cell.queue == [place.replace("wyue", "fzh") for place in places] + places
+    assert cell.queue == [place.replace("wyue:en", "fzh:en:yue:en") for place in places] + places
     assert cell.ends == {"en:": 1, ":zh": 1}
     assert cell.intents == {"n1": "draining"}
 

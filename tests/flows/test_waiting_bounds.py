@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lingua_scheduler.flows.dispatch import Placed, dispatch
+from lingua_scheduler.core.limits import Limits
+from lingua_scheduler.core.records import Rules
+from lingua_scheduler.core.wanted import Wanted
+from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.flows.dispatch import Placed, Waiting, dispatch
+from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.reap import Settled, reap
 from tests.support.cells import GONE, together, watch
-from tests.support.stage import T0, A, code_of, join, nodes_of, place, served, sweep, wait, waiting
+from tests.support.pasts import give
+from tests.support.stage import T0, A, calls, code_of, join, nodes_of, place, served, sweep, wait, waiting
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
+    from collections import Counter
+
+    from tests.flows.conftest import MakeWorld
     from tests.support.world import World
 
 
@@ -127,3 +136,82 @@ async def test_a_sign_of_life_does_not_put_off_the_rest(world: World, sign: str)
     found = nodes_of(await world.cell(), names[-1])
     await drain(world.engine, CELL, "n1")
     assert found == ["n1"]
+
+
+async def test_a_sweep_counts_those_it_serves(world: World) -> None:
+    """Three nodes have rested at the same moment; each takes 40 of those who wait. A sweep of 64 stops after two."""
+    names = [f"n{n}" for n in range(3)]
+    for node_id in names:
+        await join(world, node_id, max_concurrent_jobs=40)
+        job_id = await give(world, node_id)
+        await fail(world.engine, job_id, 1, node_id, reason="busy", overloaded=True, retry_after_ms=1_000)
+        await cancel(world.engine, job_id)
+    await crowd(world, 120)
+    world.now_ms += 1_000
+    assert await reap(world.engine, CELL, 64) == Settled(2, True)
+    nodes = (await world.cell()).nodes
+    assert [nodes[node_id].used for node_id in names] == [40, 40, 0]
+    assert await reap(world.engine, CELL, 64) == Settled(1, False)
+    assert waiting(await world.cell()) == []
+
+
+class TestHowManyMayWait:
+    """One more is refused at once, as if it did not want to wait. A job that lost its node always may."""
+
+    async def test_one_more_is_refused(self, make_world: MakeWorld) -> None:
+        world = await make_world(Rules(max_waiting=2))
+        await join(world, max_concurrent_jobs=1)
+        await place(world, A)
+        others = [f"{CELL}.w{n}" for n in range(4)]
+        wanted = Wanted(wait_ms=5_000)
+        asked = [await dispatch(world.engine, j, "s1", "en", "zh", seed=1, wanted=wanted) for j in others]
+        assert [isinstance(answer, Waiting) for answer in asked] == [True, True, False, False]
+        assert code_of(asked[2]) == "ALL_CANDIDATES_FULL_OR_FAILED"
+        cell = await world.cell()
+        assert (len(waiting(cell)), cell.counts["refused.full"]) == (2, 2)
+        # One that is served makes room for another.
+        await done(world.engine, A, 1, "n1")
+        answer = await dispatch(world.engine, others[3], "s1", "en", "zh", seed=1, wanted=wanted)
+        assert isinstance(answer, Waiting)
+
+    async def test_a_job_that_lost_its_node_waits_in_any_case(self, make_world: MakeWorld) -> None:
+        world = await make_world(Rules(max_waiting=0))
+        await crowd(world, 3)
+        assert len(waiting(await world.cell())) == 3
+
+
+class TestWhatItCosts:
+    """Counted in calls of the engine, for a slot that comes free while some wait and nobody can have it."""
+
+    @staticmethod
+    async def cost(world: World, number: int, **wanted: Any) -> Counter[str]:
+        """So many wait for whom n1 is not right; another kind of node, which is full, keeps them waiting."""
+        for n in range(number):
+            limits, asked = Limits(timeout_ms=50_000 + n), Wanted(wait_ms=40_000, **wanted)
+            await dispatch(world.engine, f"{CELL}.w{n:03}", "s1", "en", "zh", seed=1, limits=limits, wanted=asked)
+        assert len(waiting(await world.cell())) == number
+        job_id = await give(world, "n1")
+        before = await calls(world)
+        await done(world.engine, job_id, 1, "n1")
+        after = await calls(world)
+        assert len(waiting(await world.cell())) == number
+        return after - before
+
+    @pytest.mark.parametrize("number", [5, 120])
+    async def test_those_that_exclude_the_node_are_looked_at_once_each(self, world: World, number: int) -> None:
+        await join(world, "n1", max_concurrent_jobs=1)
+        await join(world, "n2", max_concurrent_jobs=1)
+        await give(world, "n2")
+        cost = await self.cost(world, number, exclude_node_ids=["n1"])
+        # One read of the ticket each, and the line in pieces of 64 after the first.
+        assert cost["zrangebylex"] == 3 + -(-number // 64)
+        assert cost["hget"] < number + 10
+
+    async def test_those_in_no_line_of_the_node_cost_nothing(self, world: World) -> None:
+        await join(world, "n1", max_concurrent_jobs=1)
+        await join(world, "n2", labels={"at": "eu"}, max_concurrent_jobs=1)
+        job_id = await give(world, "n2")
+        costs = [await self.cost(world, number, labels={"at": "eu"}) for number in (1, 100)]
+        assert costs[0] == costs[1]
+        await done(world.engine, job_id, 1, "n2")
+        assert len(waiting(await world.cell())) == 99

@@ -9,8 +9,10 @@ import pytest
 
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.needs import USUAL, needs_of
+from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.records import FORGET_FROM, Choice, Event, JobRecord, Past, Standing, Ticket
 from lingua_scheduler.core.refusal import Breakdown, Refusal
+from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.attempts import Moved
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.dispatch import Placed, Waiting, refused
@@ -18,6 +20,7 @@ from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat
+from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.reap import Settled, reap
 from lingua_scheduler.flows.resume import resume
 from lingua_scheduler.flows.stopped import stopped
@@ -265,7 +268,7 @@ class TestTheEndOfTheWait:
         assert await watch(world, reap(world.engine, CELL)) == (Settled(0, False), {})
         world.now_ms = UNTIL
         answer, changes = await watch(world, reap(world.engine, CELL))
-        event = Event("refused", A, 0, "", "", f"{WAIT} 1 1 0 0 0 0 0 0 0 0", UNTIL)
+        event = Event("refused", A, 0, "", "", f"{WAIT} ALL_CANDIDATES_FULL_OR_FAILED 1 1 0 0 0 0 0 0 0 0", UNTIL)
         assert (answer, changes) == (
             Settled(1, False),
             {
@@ -279,9 +282,9 @@ class TestTheEndOfTheWait:
         )
         cell = await world.cell()
         assert (cell.queue, cell.counts["accepted"], cell.counts["refused.waited"]) == ([], 1, 1)
-        detail = f"It waited {WAIT} ms. 1 in the pool of its pair; none can take a job now."
+        detail = f"It waited {WAIT} ms. 1 in the pool of en:zh; none can take a job now."
         told = Refusal("ALL_CANDIDATES_FULL_OR_FAILED", detail, Breakdown(pool=1, full=1), WAIT)
-        assert refused(event) == told
+        assert refused(event, Pair.of("en", "zh"), Wanted()) == told
         assert code_of(await cancel(world.engine, A)) == "UNKNOWN_JOB"
         assert await waits(world) == Waiting(1, UNTIL + WAIT)
 
@@ -296,9 +299,43 @@ class TestTheEndOfTheWait:
         world.now_ms = UNTIL + 5
         _, changes = await watch(world, reap(world.engine, CELL))
         (event,) = changes["outbox"]
-        assert event.detail == f"{WAIT + 5} 6 1 0 1 1 0 0 1 1 1"
+        assert event.detail == f"{WAIT + 5} ALL_CANDIDATES_FULL_OR_FAILED 6 1 0 1 1 0 0 1 1 1"
         numbers = {"full": 1, "not_ready": 1, "draining": 1, "excluded": 1, "no_service": 1, "not_permitted": 1}
-        assert refused(event).breakdown == Breakdown(pool=6, **numbers)
+        assert refused(event, Pair.of("en", "zh"), Wanted()).breakdown == Breakdown(pool=6, **numbers)
+
+    async def test_one_that_insists_is_told_of_its_node(self, world: World) -> None:
+        await full(world, limits=Limits(ack_ms=50_000))
+        await join(world, "n2")
+        await waits(world, preferred_node_id="n1", strict=True)
+        world.now_ms = UNTIL
+        _, changes = await watch(world, reap(world.engine, CELL))
+        (event,) = changes["outbox"]
+        told = refused(event, Pair.of("en", "zh"), Wanted(preferred_node_id="n1", strict=True))
+        detail = f"It waited {WAIT} ms. Node n1 cannot take a job now: it is full."
+        assert told == Refusal("PREFERRED_NODE_UNAVAILABLE", detail, None, WAIT)
+
+    async def test_one_whose_node_is_gone_is_told_so(self, world: World) -> None:
+        await full(world, limits=Limits(ack_ms=50_000))
+        await join(world, "n2", max_concurrent_jobs=1, health="degraded")
+        await waits(world, preferred_node_id="n2")
+        await leave(world.engine, CELL, "n2")
+        world.now_ms = UNTIL
+        _, changes = await watch(world, reap(world.engine, CELL))
+        (event,) = changes["outbox"]
+        told = refused(event, Pair.of("en", "zh"), Wanted(preferred_node_id="n2"))
+        assert (told.code, told.waited_ms) == ("PREFERRED_NODE_NOT_CAPABLE", WAIT)
+        assert told.detail == f"It waited {WAIT} ms. Node n2 is not registered, or cannot serve en:zh as asked."
+
+    async def test_one_for_which_nobody_is_left_is_told_what_is_missing(self, world: World) -> None:
+        await join(world, "n2", health="degraded")
+        await waits(world)
+        await leave(world.engine, CELL, "n2")
+        world.now_ms = UNTIL
+        _, changes = await watch(world, reap(world.engine, CELL))
+        (event,) = changes["outbox"]
+        detail = f"It waited {WAIT} ms. No registered node can serve en:zh: none has semantic repair (and asr) for en."
+        told = refused(event, Pair.of("en", "zh"), Wanted())
+        assert told == Refusal("NO_CAPABLE_NODE", detail, None, WAIT)
 
     async def test_a_dispatch_finds_it_too_and_those_behind_it_wait_on(self, world: World) -> None:
         await full(world, limits=Limits(ack_ms=50_000))

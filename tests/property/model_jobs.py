@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.needs import LACKING, MUTE, PRIVATE, needs_of
+from lingua_scheduler.core.needs import needs_of
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.records import HEARD_STEP_MS, PastAttempt, Standing, Ticket
 from lingua_scheduler.core.refusal import Breakdown, Refusal, refuse
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingua_scheduler.core.records import Event
+    from tests.property.model_time import Told
 
 #: How many overdue entries a dispatch settles in one run.
 SETTLED_PER_DISPATCH: Final = 64
@@ -79,8 +80,8 @@ class JobFlows(Sweep):
             wishes=wishes_of(wanted, hints, pair),
         )
         job = JobFacts(ticket, self.now, seed, wanted, hints, payload=body)
-        refusal = self._in_vain(job)
-        found = None if refusal else self.choose(job)
+        told = self.named_in_vain(job)
+        found = None if told else self.choose(job)
         if found:
             self.jobs[job_id] = job
             self.reserve(job, *found)
@@ -88,50 +89,28 @@ class JobFlows(Sweep):
             sticks = ticket.policy == Policy.sticky_pool
             pool = dict(self.nodes[found[0]].word.labels).get("group", "") if sticks else ""
             return Placed("RESERVED", found[0], job.epoch, job.attempt, int(job.acks), pool, is_new=True)
-        refusal = refusal or self._refusal(job, pair)
-        capable = refusal.code not in {"NO_CAPABLE_NODE", "PREFERRED_NODE_NOT_CAPABLE"}
-        if capable and ticket.wait_ms:
+        told = told or self.refused(job)
+        capable = told[0] not in {"NO_CAPABLE_NODE", "PREFERRED_NODE_NOT_CAPABLE"}
+        if capable and ticket.wait_ms and len(self.waiting()) < self.rules.max_waiting:
             self.jobs[job_id], job.waits = job, True
             return self._waiting(job)
         self.counts["refused.full" if capable else "refused.incapable"] += 1
-        return refusal
+        return self._refusal(told, job, pair)
 
     def _waiting(self, job: JobFacts) -> Waiting:
         same = [other for other in self.waiting() if other.ticket.pair == job.ticket.pair and other.hurry <= job.hurry]
         return Waiting(len(same), job.created_at + job.ticket.wait_ms)
 
-    def _in_vain(self, job: JobFacts) -> Refusal | None:
-        """A job that names a node which could never have it, or insists on one that cannot have it now."""
-        named = job.wanted.preferred_node_id
-        why = self.why_not(named, job, named=True) if named else ""
-        if why in {"unknown", "incapable"}:
-            return no("PREFERRED_NODE_NOT_CAPABLE")
-        if why and job.wanted.strict:
-            return refuse("PREFERRED_NODE_UNAVAILABLE", node_id=named, why=why)
-        return None
-
-    def _refusal(self, job: JobFacts, pair: Pair) -> Refusal:
-        ever = [
-            group
-            for way in (job.ticket.pair, job.ticket.fallback)
-            if way
-            for group in self.suited(way, job, marked=True)
-        ]
-        if ever or job.wanted.preferred_node_id:
-            return no("ALL_CANDIDATES_FULL_OR_FAILED", self.breakdown(job))
-        served = [other.split(":") for node in self.nodes.values() for other in node.pairs]
-        takes = any(src == pair.src for src, _ in served)
-        gives = any(tgt in {pair.tgt, "*"} for _, tgt in served)
-        serving = [node.word for node in self.nodes.values() if node.serves(str(pair))]
-        missing = {
-            LACKING[name]: [name in dict(w.services) and not dict(w.services)[name] for w in serving]
-            for name in job.wanted.services
-        }
-        missing |= {PRIVATE: [not word.public for word in serving]}
-        missing |= {MUTE: [not word.speaks(pair.tgt) for word in serving]} if "tts" in job.wanted.services else {}
-        lacks = sum(bit for bit, lacking in missing.items() if all(lacking))
-        told = Incapable(takes, gives, len(serving), lacks).missing(pair)
-        return refuse("NO_CAPABLE_NODE", pair=pair, missing=told)
+    @staticmethod
+    def _refusal(told: Told, job: JobFacts, pair: Pair) -> Refusal:
+        code, *values = told
+        if code == "ALL_CANDIDATES_FULL_OR_FAILED":
+            return no(code, Breakdown(*values))  # type: ignore[arg-type]  # numbers, with this code
+        if code == "NO_CAPABLE_NODE":
+            return refuse(code, pair=pair, missing=Incapable(*values).missing(pair))  # type: ignore[arg-type]
+        if code == "PREFERRED_NODE_UNAVAILABLE":
+            return refuse(code, node_id=job.wanted.preferred_node_id, why=values[0])
+        return no(str(code))
 
     # Messages about an attempt.
 

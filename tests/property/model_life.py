@@ -28,8 +28,8 @@ class JobLife(CellFacts):
 
     def __init__(self, cell: str, rules: Rules, now: int) -> None:
         super().__init__(cell, rules, now)
-        #: Who had room when those who wait were last served, and at which node somebody looked since.
-        self.had_room: set[tuple[str, int]] = set()
+        #: Who had room when those who wait were last served, where and how, and at which node somebody looked since.
+        self.had_room: set[tuple[str, int, Standing]] = set()
         self.looked: set[str] = set()
         #: Who was alive then, and in which group.
         self.stood: dict[str, int] = {}
@@ -88,7 +88,8 @@ class JobLife(CellFacts):
                 if not why and (wanted.strict or node_id not in avoid):
                     reasons += ["suspect"] if self.standing(node_id) == Standing.suspect else []
                     return node_id, Choice(self.group(node_id), 1, policy, reasons)
-                spare = spare if why else node_id
+                comes_back = self.standing(node_id) == Standing.suspect and self._had(node_id, job) if not why else True
+                spare = spare if comes_back else node_id
                 reasons.append(f"{what} {why or 'seen'}")
         groups = [] if wanted.strict else self.pool(job)
         found = None
@@ -103,10 +104,17 @@ class JobLife(CellFacts):
             found = (spare, 1, ["suspect"] if self.standing(spare) == Standing.suspect else [])
         return found and (found[0], Choice(self.group(found[0]), found[1], policy, [*reasons, *found[2]]))
 
+    @staticmethod
+    def _had(node_id: str, job: JobFacts) -> bool:
+        return any(past.node == node_id for past in job.history)
+
     def _pick(
         self, job: JobFacts, groups: list[int], avoid: set[str], *, again: bool = True
     ) -> tuple[str, int, list[str]] | None:
-        """None of those to avoid while another can (or ever); none under suspicion while another is above it."""
+        """None of those to avoid while another can (or ever); none under suspicion while another is above it.
+
+        One under suspicion that had the job does not get it back.
+        """
         tiers: list[tuple[tuple[Standing, ...], str]]
         tiers = [((Standing.available,), ""), ((Standing.suspect,), "suspect")]
         if self.free(groups, Standing.suspect) and self.panic(groups):
@@ -114,7 +122,7 @@ class JobLife(CellFacts):
         for avoided in (avoid, set[str]()) if again else (avoid,):
             for standings, special in tiers:
                 able = [n for n in self.free(groups, *standings) if n not in job.wanted.exclude_node_ids]
-                candidates = [n for n in able if n not in avoided]
+                candidates = [n for n in able if n not in avoided and not (special == "suspect" and self._had(n, job))]
                 if candidates:
                     number = len(candidates)
                     return self._best(job, candidates), number, [special] if special else []
@@ -266,39 +274,46 @@ class JobLife(CellFacts):
         job.waits = True
         self.place(job)
 
-    def serve(self) -> None:
-        """Nodes that came to have room since the last time take those who wait for them, by deadline."""
-        free = {(node_id, self.group(node_id)) for node_id in self.free(list(self.groups.values()))}
-        woken = {node_id for node_id, _ in free - self.had_room} | set(self.looked)
+    def serve(self) -> int:
+        """Nodes that came to have room since the last time take those who wait for them, by deadline. How many did."""
+        free = self._have_room()
+        woken = {node_id for node_id, _, _ in free - self.had_room} | set(self.looked)
         self.looked.clear()
         stand = {n: self.group(n) for n in self.nodes if self.standing(n) < Standing.stale}
         fallen = any(stand.get(node_id) != group for node_id, group in self.stood.items())
-        limit = SERVED_PER_VISIT
+        served = 0
         for node_id in sorted(woken):
             while node_id in self.nodes and self.standing(node_id) in _ROOM:
                 waiting = [job for job in self.waiting() if self.could_go(node_id, job)]
                 if not waiting:
                     break
-                if limit == 0:
+                if served == SERVED_PER_VISIT:
                     self.nodes[node_id].serves_on_at = self.now
                     break
-                limit -= 1
+                served += 1
                 self.assign(waiting[0], node_id, Choice(self.group(node_id), 1, waiting[0].ticket.policy, ["waited"]))
         if fallen:
-            self.let_fall()
-        self.had_room = {(node_id, self.group(node_id)) for node_id in self.free(list(self.groups.values()))}
+            served += self.let_fall()
+        self.had_room = self._have_room()
         self.stood = {n: self.group(n) for n in self.nodes if self.standing(n) < Standing.stale and self.group(n)}
+        return served
+
+    def _have_room(self) -> set[tuple[str, int, Standing]]:
+        return {(n, self.group(n), self.standing(n)) for n in self.free(list(self.groups.values()))}
 
     def could_go(self, node_id: str, job: JobFacts) -> bool:
-        """Whether a node may have a job that waits."""
+        """Whether a node may have a job that waits: none under suspicion that had it, unless most are."""
         wanted = job.wanted
+        doubted = self.standing(node_id) == Standing.suspect and self._had(node_id, job)
+        if doubted and not wanted.strict and not self.panic(self.pool(job)):
+            return False
         if node_id == wanted.preferred_node_id:
             return self.is_fit(node_id, job, named=True)
         allowed = not wanted.strict and node_id not in wanted.exclude_node_ids
         return allowed and self.is_fit(node_id, job)
 
-    def let_fall(self) -> None:
-        """Somebody fell: who waits for a pair that nobody serves any more may go to the fallback, in order."""
+    def let_fall(self) -> int:
+        """Somebody fell: who waits for a pair that nobody serves any more may go to the fallback. How many do."""
         served, hopeless = 0, set[tuple[str, int]]()
         for job in self.waiting():
             need = (job.ticket.pair, job.ticket.needs)
@@ -306,11 +321,12 @@ class JobLife(CellFacts):
                 continue
             if served == SERVED_PER_VISIT:
                 self.falls_on_at = self.now
-                return
+                break
             if self.place(job, waited=True):
                 served += 1
-            elif not job.ticket.wishes:
+            elif not job.ticket.wishes and not job.attempt:
                 hopeless.add(need)
+        return served
 
     # Ending a job.
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tests.property.facts import JobFacts
     from tests.property.model_cell import LeaseId
 
+#: A refusal as it travels: the code, and what is said with it.
+Told = list[str | int]
+
 
 class Sweep(JobLife):
     """Looks at what is overdue, in order."""
@@ -46,7 +49,7 @@ class Sweep(JobLife):
             else:
                 node_id, job_id, attempt = name.split(":")
                 self._look_at_lease((node_id, job_id, int(attempt)))
-            self.serve()
+            moved += self.serve()
             settled += 1
         return settled, bool(self.overdue())
 
@@ -74,8 +77,8 @@ class Sweep(JobLife):
 
     def _look_at_job(self, job: JobFacts) -> None:
         if job.waits and not job.attempt:
-            numbers = " ".join(map(str, msgspec.structs.astuple(self.breakdown(job))))
-            self.post("refused", job.ticket.job, 0, "", "", f"{self.now - job.created_at} {numbers}")
+            told = " ".join(map(str, self.named_in_vain(job) or self.refused(job)))
+            self.post("refused", job.ticket.job, 0, "", "", f"{self.now - job.created_at} {told}")
             self.counts["refused.waited"] += 1
             del self.jobs[job.ticket.job]
         elif self.now >= job.deadline_at:
@@ -101,6 +104,29 @@ class Sweep(JobLife):
             self.counts["silence"] = self.now
             self.post("mass_silence", "", silent, "", "", str(heard))
         return True
+
+    def named_in_vain(self, job: JobFacts) -> Told:
+        """A job that names a node which could never have it, or insists on one that cannot have it now."""
+        named = job.wanted.preferred_node_id
+        why = self.why_not(named, job, named=True) if named else ""
+        if why in {"unknown", "incapable"}:
+            return ["PREFERRED_NODE_NOT_CAPABLE"]
+        return ["PREFERRED_NODE_UNAVAILABLE", why] if why and job.wanted.strict else []
+
+    def refused(self, job: JobFacts) -> Told:
+        """Nobody in its pool can have it now; or nobody ever could."""
+        pairs = [pair for pair in (job.ticket.pair, job.ticket.fallback) if pair]
+        if job.wanted.preferred_node_id or any(self.suited(pair, job, marked=True) for pair in pairs):
+            return ["ALL_CANDIDATES_FULL_OR_FAILED", *msgspec.structs.astuple(self.breakdown(job))]
+        src, tgt = job.ticket.pair.split(":")
+        served = [other.split(":") for node in self.nodes.values() for other in node.pairs]
+        takes = any(source == src for source, _ in served)
+        gives = any(target in {tgt, "*"} for _, target in served)
+        serving = [node for node in self.nodes.values() if node.serves(job.ticket.pair)]
+        lacks = job.ticket.needs
+        for node in serving:
+            lacks &= node.lacks(tgt)
+        return ["NO_CAPABLE_NODE", int(takes), int(gives), len(serving), lacks]
 
     def breakdown(self, job: JobFacts) -> Breakdown:
         """Why nobody in a job's pool can take it: each node once, under its first reason."""

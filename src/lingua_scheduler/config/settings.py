@@ -109,6 +109,9 @@ class Cell(Section):
     max_groups: int = Field(
         default=256, ge=1, le=4_096, description="How many different capabilities its nodes may have."
     )
+    max_waiting: int = Field(
+        default=4_096, ge=0, le=100_000, description="How many jobs may wait for a node; one more is refused at once."
+    )
 
 
 class Nodes(Section):

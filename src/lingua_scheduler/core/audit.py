@@ -160,7 +160,7 @@ def _who_waits_is_queued(cell: Cell) -> Iterator[Violation]:
         if node.standing <= Standing.suspect and f"r:{node_id}" not in cell.due
     }
     for job_id in sorted(waiting):
-        able = sorted(node_id for node_id in idle if could_go(cell, node_id, cell.tickets[job_id]))
+        able = sorted(node_id for node_id in idle if could_go(cell, node_id, job_id))
         if able:
             yield Violation("L1", job_id, f"it waits while {able} have room")
 

@@ -388,6 +388,7 @@ class Rules(Record, frozen=True):
     max_lost: int = 2
     cell_capacity: int = 1_000
     max_groups: int = 256
+    max_waiting: int = 4_096
     relay_lease_ms: int = 1_000
     claim_lease_ms: int = 90_000
     binding_ttl_ms: int = 60_000

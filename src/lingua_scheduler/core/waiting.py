@@ -46,10 +46,14 @@ def is_live(cell: Cell, pair: str) -> bool:
     )
 
 
-def could_go(cell: Cell, node_id: str, ticket: Ticket) -> bool:
-    """Whether a node could take a job if it had room."""
-    group, wish = cell.nodes[node_id].group, ticket.wish
+def could_go(cell: Cell, node_id: str, job_id: str) -> bool:
+    """Whether a node could take a job if it had room. A suspect that had it need not."""
+    node, ticket = cell.nodes[node_id], cell.tickets[job_id]
+    group, wish = node.group, ticket.wish
     if not group or node_id in wish.excluded or (wish.strict and node_id != wish.named):
+        return False
+    had = {past.node for past in cell.jobs[job_id].past.attempts}
+    if node.standing == Standing.suspect and node_id in had and not wish.strict:
         return False
     waived = PRIVATE if node_id == wish.named else 0
     if fits(cell, group, ticket.pair, ticket, waived):
@@ -64,12 +68,12 @@ def places_of(cell: Cell, job_id: str) -> Iterator[str]:
     at = f":{cell.jobs[job_id].deadline_at_ms:015}:{job_id}"
     yield f"w{ticket.pair}{at}"
     if ticket.fallback:
-        yield f"f{ticket.fallback}{at}"
+        yield f"f{ticket.fallback}:{ticket.pair}{at}"
     if ticket.wish.named:
         yield f"n{ticket.wish.named}{at}"
     if ticket.wish.strict:
         return
-    line = "x" if ticket.fallback or ticket.wish.excluded else "g"
+    line = "x" if ticket.fallback or ticket.wish.excluded or cell.jobs[job_id].attempt else "g"
     for group in cell.groups:
         if any(fits(cell, group, pair, ticket) for pair in (ticket.pair, ticket.fallback) if pair):
             yield f"{line}{group}{at}"

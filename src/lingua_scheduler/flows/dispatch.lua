@@ -49,9 +49,9 @@ for i = 3, #ARGV, 2 do
     job[JOB.run_ms], job[JOB.seed] = ticket[TICKET.run_ms], ticket[TICKET.seed]
     local groups = groups_for(ticket, 0)
     local node_id, node, choice, reasons
-    if wishes and wishes[WISHES.named] ~= "" then
+    if wishes then
       -- include: named_in_vain
-      answer = named_in_vain(ticket, wishes)
+      answer = named_in_vain(ticket)
     end
     if not answer then
       node_id, node, choice, reasons = choose(groups, job, ticket, {})
@@ -81,8 +81,8 @@ for i = 3, #ARGV, 2 do
         end
       end
       local may_come = answer[1] ~= "NO_CAPABLE_NODE" and answer[1] ~= "PREFERRED_NODE_NOT_CAPABLE"
-      if may_come and ticket[TICKET.wait_ms] > 0 then
-        -- include: join_queue
+      -- include: may_wait, join_queue
+      if may_come and ticket[TICKET.wait_ms] > 0 and may_wait(packed_rules) then
         redis.call("HSET", KEY.jobs, job_id .. ":ticket", ARGV[i])
         if body ~= "" then
           redis.call("HSET", KEY.jobs, job_id .. ":payload", body)

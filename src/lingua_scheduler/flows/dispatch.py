@@ -70,8 +70,8 @@ class Full(Answer, frozen=True, tag="ALL_CANDIDATES_FULL_OR_FAILED"):
 class Incapable(Answer, frozen=True, tag="NO_CAPABLE_NODE"):
     """No registered node could ever take it: which end is missing, or what all lack who serve the pair."""
 
-    takes_source: bool
-    gives_target: bool
+    takes_source: int
+    gives_target: int
     nodes: int = 0
     lacks: int = 0
 
@@ -174,10 +174,11 @@ def _refusal(answer: Full | Incapable | Unavailable | No, pair: Pair, wanted: Wa
     return refuse(answer.code, node_id=wanted.preferred_node_id, pair=pair)
 
 
-def refused(event: Event) -> Refusal:
+def refused(event: Event, pair: Pair, wanted: Wanted) -> Refusal:
     """The refusal that a job got after it had waited, from the event that says so."""
-    waited_ms, *numbers = map(int, event.detail.split())
-    counts = Breakdown(*numbers)
-    told = refuse("ALL_CANDIDATES_FULL_OR_FAILED", counts, pair="its pair", pool=counts.pool)
-    detail = f"It waited {waited_ms} ms. {told.detail}"
-    return msgspec.structs.replace(told, detail=detail, waited_ms=waited_ms)
+    waited_ms, code, *told = event.detail.split()
+    answer = _DISPATCH.read(pack((code, *(int(value) if value.isdigit() else value for value in told))))
+    assert not isinstance(answer, Placed | Waiting | Overdue)  # noqa: S101 - it says how a dispatch refuses
+    refusal = _refusal(answer, pair, wanted)
+    detail = f"It waited {waited_ms} ms. {refusal.detail}"
+    return msgspec.structs.replace(refusal, detail=detail, waited_ms=int(waited_ms))

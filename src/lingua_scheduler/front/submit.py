@@ -17,6 +17,7 @@ import msgspec
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.ids import new_job_id
 from lingua_scheduler.core.limits import Limits
+from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.records import Event, Rules
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.wanted import Hints, Wanted
@@ -200,7 +201,7 @@ class Submitter:
             # What was heard may be of an earlier life of the same id: only that it is gone proves that it was refused.
             if isinstance(known, Refusal):
                 if heard.done() and heard.result().kind == "refused":
-                    return refused(heard.result())
+                    return refused(heard.result(), Pair.of(ask.src_lang, ask.tgt_lang), ask.wanted)
                 told = f"It waited {ask.wanted.wait_ms} ms, and no node came to have room."
                 return Refusal("ALL_CANDIDATES_FULL_OR_FAILED", told, waited_ms=ask.wanted.wait_ms)
 

@@ -48,7 +48,10 @@ class Face(Generic[A]):
 
     async def __call__(self, engine: Engine, cell: str, *parts: bytes) -> A | No:
         """Run the script on one item, folded with others of this tick."""
-        reply = await engine.run(self.script, cell, parts)
+        return self.read(await engine.run(self.script, cell, parts))
+
+    def read(self, reply: bytes) -> A | No:
+        """What an answer of the script says."""
         try:
             answer: A | No = self._decode(reply)
         except msgspec.MsgspecError as error:

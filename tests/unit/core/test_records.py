@@ -58,6 +58,7 @@ def test_the_rules_are_those_of_the_design() -> None:
         300_000,
     )
     assert (rules.result_ttl_ms, rules.cell_capacity, rules.max_groups) == (120_000, 1_000, 256)
+    assert rules.max_waiting == 4_096
     assert (rules.max_undelivered, rules.max_lost) == (10, 2)
     assert rules.intent_ttl_ms == 7 * 86_400_000
 

@@ -3,16 +3,20 @@
 -- include: pair_for, groups_of, fitting_groups
 local function breakdown(ticket)
   local wishes, numbers = ticket[TICKET.wishes][1], { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
-  local place_of = {
-    [STANDING.full] = 2,
-    [STANDING.suspect_full] = 2,
-    [STANDING.stale] = 3,
-    [STANDING.lost] = 3,
-    [STANDING.not_ready] = 4,
-    [STANDING.draining] = 5,
-    [STANDING.resting] = 6,
+  -- In the order in which they are looked for: mostly the first of them are all.
+  local standings = {
+    { STANDING.full, 2 },
+    { STANDING.suspect_full, 2 },
+    { STANDING.stale, 3 },
+    { STANDING.lost, 3 },
+    { STANDING.not_ready, 4 },
+    { STANDING.draining, 5 },
+    { STANDING.resting, 6 },
   }
-  local marked, excluded, no_service, not_permitted = 7, 8, 9, 10
+  local place_of, marked, excluded, no_service, not_permitted = {}, 7, 8, 9, 10
+  for _, known in ipairs(standings) do
+    place_of[known[1]] = known[2]
+  end
 
   -- Which reason holds for a whole group: what fits when it is waived does not fit otherwise.
   local reasons, fitting, permitted, pair = {}, LACK.private + LACK.marked, LACK.marked, pair_for(ticket)
@@ -33,11 +37,17 @@ local function breakdown(ticket)
     end
   end
   for _, group in ipairs(pool) do
-    for standing = 0, STANDING.last do
-      local score = STANDING.count * group + standing
-      local number = redis.call("ZCOUNT", KEY.standing, score, score)
-      numbers[1] = numbers[1] + number
-      count(group, standing, number)
+    local first = STANDING.count * group
+    local left = redis.call("ZCOUNT", KEY.standing, first, first + STANDING.last)
+    numbers[1] = numbers[1] + left
+    if reasons[group] then
+      count(group, nil, left)
+    else
+      for _, known in ipairs(standings) do
+        local number = left > 0 and redis.call("ZCOUNT", KEY.standing, first + known[1], first + known[1]) or 0
+        count(group, known[1], number)
+        left = left - number
+      end
     end
   end
   for _, node_id in ipairs(wishes and wishes[WISHES.excluded] or {}) do

@@ -1,15 +1,15 @@
 -- Choose as a job wishes: the node that has the rest of its turn, the node that it names, else by its policy, among all
 -- that it does not exclude. A node that had the job, or has seen its utterance, is wished for in vain while another can
--- have it, unless the job insists. Gives the node, how many there were to choose from, and what was special; the wishes
--- that could not be met are added to the reasons.
+-- have it, unless the job insists; and one under suspicion that had it altogether. Gives the node, how many there were
+-- to choose from, and what was special; the wishes that could not be met are added to the reasons.
 -- include: pick, could_take, node_at
 local function choose_wished(groups, job, ticket, wishes, had, reasons)
-  local policy, banned, avoid, is_avoided = ticket[TICKET.policy], wishes[WISHES.excluded], {}, {}
+  local policy, banned, avoid, is_avoided, had_it = ticket[TICKET.policy], wishes[WISHES.excluded], {}, {}, {}
   local named, strict = wishes[WISHES.named], wishes[WISHES.strict] == 1
   for _, list in ipairs({ had, wishes[WISHES.seen] }) do
     for _, node_id in ipairs(list) do
       avoid[#avoid + 1] = node_id
-      is_avoided[node_id] = not strict
+      is_avoided[node_id], had_it[node_id] = not strict, list == had or had_it[node_id]
     end
   end
 
@@ -26,7 +26,8 @@ local function choose_wished(groups, job, ticket, wishes, had, reasons)
       if node and not is_avoided[wished] then
         return with(wished)
       end
-      spare = node and wished or spare
+      local comes_back = had_it[wished] and node and node[NODE.standing] == STANDING.suspect
+      spare = node and not comes_back and wished or spare
       reasons[#reasons + 1] = what .. " " .. (node and "seen" or why)
     end
   end

@@ -2,5 +2,5 @@
 local function ends_served(pair)
   local src, tgt = string.match(pair, "^(.-):(.+)$")
   local takes, gives, gives_any = unpack(redis.call("HMGET", KEY.ends, src .. ":", ":" .. tgt, ":*"))
-  return takes ~= false, gives ~= false or gives_any ~= false
+  return takes and 1 or 0, (gives or gives_any) and 1 or 0
 end

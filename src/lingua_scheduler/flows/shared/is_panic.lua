@@ -1,12 +1,15 @@
 -- Whether more than half of the living nodes of some groups are under suspicion.
+-- include: room_in
 local function is_panic(groups)
-  local alive, suspect = 0, 0
-  for _, group in ipairs(groups) do
+  local suspect, trusted = 0, 0
+  local _, free, doubted = room_in(groups)
+  for i, group in ipairs(groups) do
     local first = STANDING.count * group
-    alive = alive + redis.call("ZCOUNT", KEY.standing, first, first + STANDING.resting)
-    for _, standing in ipairs({ first + STANDING.suspect, first + STANDING.suspect_full }) do
-      suspect = suspect + redis.call("ZCOUNT", KEY.standing, standing, standing)
-    end
+    local full = first + STANDING.suspect_full
+    local suspect_full = redis.call("ZCOUNT", KEY.standing, full, full)
+    local others = redis.call("ZCOUNT", KEY.standing, first + STANDING.full, first + STANDING.resting)
+    suspect = suspect + doubted[i] + suspect_full
+    trusted = trusted + free[i] + others - suspect_full
   end
-  return 2 * suspect > alive
+  return suspect > trusted
 end

@@ -1,16 +1,8 @@
 -- Give a job without a node its next attempt, on a node that has not had it while another has room. Says whether there
 -- was one. A number that was passed over is written down in the note on the last attempt, for those who ask again.
--- include: groups_for, choose, assign
+-- include: had_by, groups_for, choose, assign
 local function place(job_id, job, ticket, entry, now)
-  local had, named = {}, {}
-  for _, attempt in ipairs(#job[JOB.past] > 0 and job[JOB.past][PAST.attempts] or {}) do
-    local node_id = attempt[PAST_ATTEMPT.node]
-    if not named[node_id] then
-      named[node_id] = true
-      had[#had + 1] = node_id
-    end
-  end
-  local seed, groups, owed = job[JOB.seed], groups_for(ticket, 0), {}
+  local had, seed, groups, owed = had_by(job), job[JOB.seed], groups_for(ticket, 0), {}
   local node_id, node, choice, reasons = choose(groups, job, ticket, had)
   -- A node that has not yet served all who wait for it is theirs.
   while node_id and not owed[node_id] and redis.call("ZSCORE", KEY.due, "r:" .. node_id) do

@@ -13,9 +13,7 @@ local function put_node(node_id, node)
     end
     if has_room and group > 0 then
       redis.call("HINCRBY", KEY.room, group, has_room)
-      if not had_room or place[1] ~= group then
-        woken[#woken + 1] = node_id
-      end
+      woken[#woken + 1] = node_id
     end
     if place[1] > 0 and place[2] < STANDING.stale and (standing >= STANDING.stale or place[1] ~= group) then
       has_fallen = true

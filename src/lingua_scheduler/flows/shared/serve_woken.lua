@@ -1,26 +1,27 @@
 -- Nodes that came to have room take what waits for them, the earliest deadline first. So a node has room only when
 -- nobody waits whom it could serve, and no newcomer overtakes. At most 64 jobs a visit; the due-list comes back for the
--- rest.
+-- rest. Says how many were served.
 -- include: node_at, first_waiting, ticket_of, leave_queue, assign
 local function serve_woken(now)
-  local ids, limit = woken, 64
+  local ids, served = woken, 0
   woken = {}
   for _, node_id in ipairs(ids) do
     local node = node_at(node_id)
     while node and node[NODE.standing] <= STANDING.suspect do
-      local job_id = first_waiting(node_id, node[NODE.group])
+      local job_id = first_waiting(node_id, node)
       if not job_id then
         break
       end
-      if limit == 0 then
+      if served == 64 then
         redis.call("ZADD", KEY.due, now, "r:" .. node_id)
         break
       end
-      limit = limit - 1
+      served = served + 1
       local job, ticket = cmsgpack.unpack(redis.call("HGET", KEY.jobs, job_id)), ticket_of(job_id)
       leave_queue(job_id, job, ticket)
       local choice = CHOICE.group * node[NODE.group] + CHOICE.count + ticket[TICKET.policy]
       assign(job_id, job, node_id, node, choice, { "waited" }, ticket, nil, now)
     end
   end
+  return served
 end

@@ -1,4 +1,5 @@
--- Everything overdue, at most `limit` entries and attempts of lost nodes, so that no sweep holds up the engine. What
+-- Everything overdue, at most `limit` entries, attempts of lost nodes and jobs that waited for what came free (and once
+-- what one entry brings beyond it), so that no sweep holds up the engine. What
 -- one entry settles may settle another: each is looked at only if it is still due. Says how many entries were settled
 -- and whether more are due.
 -- include: settle_job, settle_limbo, settle_node, serve
@@ -28,7 +29,7 @@ local function settle(limit, now, rules)
           has_fallen = true
         end
       end
-      serve(now)
+      moved = moved + serve(now)
       settled = settled + 1
     end
   end
