@@ -86,9 +86,9 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "queue",
         "zset",
         "a line + `:` + deadline + `:` + job id",
-        "0: jobs without a node, each in several lines, in each by deadline: `wsrc:tgt` (its pair), `fsrc:tgt` (its "
-        "fallback), `ggroup` (every group that could serve it; `xgroup` if some of its nodes could not), `nnode` (the "
-        "node it names)",
+        "0: jobs without a node, each in several lines, in each by deadline: `wsrc:tgt` (its pair), "
+        "`fsrc:tgt:src:tgt` (its fallback and its pair), `ggroup` (every group that could serve it; `xgroup` if some of "
+        "its nodes could not), `nnode` (the node it names)",
         "until the job has a node or ends",
     ),
     Key(
