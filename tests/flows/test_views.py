@@ -10,10 +10,13 @@ import pytest
 
 from lingua_scheduler.core.records import Cell, HeldJob, HeldLease, Ledger, Standing
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
+from lingua_scheduler.flows.fail import Failed, fail
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.views.cell import read_cell
@@ -21,6 +24,7 @@ from lingua_scheduler.views.job import Job, read_job
 from lingua_scheduler.views.node import Node, read_node
 from lingua_scheduler.views.nodes import Nodes, read_nodes
 from lingua_scheduler.views.pools import Pool, read_pools
+from lingua_scheduler.views.whereabouts import At, Waits, read_whereabouts
 from tests.support.cells import watch
 from tests.support.stage import LANGUAGES, T0, A, B, bring, code_of, join, place, queued, wait
 from tests.support.world import CELL
@@ -245,3 +249,56 @@ async def test_a_whole_cell_is_read_with_who_waits_and_what_is_wanted_of_those_w
 
 async def test_a_cell_that_cannot_be_right_never_reaches_the_engine(world: World) -> None:
     assert code_of(await read_cell(world.engine, "C")) == "INVALID_MESSAGE"
+
+
+async def test_where_a_job_is_can_be_seen_without_its_text(world: World) -> None:
+    epoch = (await join(world)).epoch
+    await place(world, A, body="in")
+    view, changes = await watch(world, read_whereabouts(world.engine, A))
+    assert view == At("RESERVED", "n1", epoch, 1, (await world.cell()).jobs[A].acks, ["n1"])
+    assert changes == {}
+
+
+async def test_all_nodes_that_a_job_had_are_shown(world: World) -> None:
+    for node_id in ("n1", "n2", "n3"):
+        await join(world, node_id)
+    first = await place(world, A)
+    second = await fail(world.engine, A, 1, first.node_id, reason="broken")
+    assert isinstance(second, Failed)
+    third = await fail(world.engine, A, 2, second.node_id, reason="broken")
+    assert isinstance(third, Failed)
+    view = await read_whereabouts(world.engine, A)
+    assert isinstance(view, At)
+    assert (view.state, view.node_id, view.attempt_id) == ("RESERVED", third.node_id, 3)
+    assert view.had == [first.node_id, second.node_id, third.node_id]
+    await fail(world.engine, A, 3, third.node_id, reason="broken")
+    ended = await read_whereabouts(world.engine, A)
+    assert isinstance(ended, At)
+    assert (ended.state, set(ended.had)) == ("FAILED", {"n1", "n2", "n3"})
+
+
+@pytest.mark.parametrize("after_ms", [0, 700, 2_100])
+async def test_of_a_job_that_waits_is_shown_how_long(world: World, after_ms: int) -> None:
+    await join(world, max_concurrent_jobs=1)
+    await place(world, A)
+    await dispatch(world.engine, B, "s1", "en", "zh", wanted=Wanted(wait_ms=2_000))
+    world.now_ms += after_ms
+    view, changes = await watch(world, read_whereabouts(world.engine, B))
+    assert view == Waits(after_ms, 2_000 - after_ms)
+    assert changes == {}
+
+
+async def test_one_that_was_cancelled_while_it_waited_had_nobody(world: World) -> None:
+    await join(world, max_concurrent_jobs=1)
+    await place(world, A)
+    await dispatch(world.engine, B, "s1", "en", "zh", wanted=Wanted(wait_ms=2_000))
+    await cancel(world.engine, B)
+    assert await read_whereabouts(world.engine, B) == At("CANCELLED", "", "", 0, 0, [])
+
+
+async def test_whereabouts_asked_for_in_one_tick_are_not_mixed_up(world: World) -> None:
+    await join(world)
+    await place(world, A)
+    views = await asyncio.gather(*(read_whereabouts(world.engine, job_id) for job_id in (B, A, "a:b")))
+    assert isinstance(views[1], At)
+    assert (code_of(views[0]), views[1].state, code_of(views[2])) == ("UNKNOWN_JOB", "RESERVED", "INVALID_MESSAGE")
