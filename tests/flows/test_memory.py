@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,11 +12,12 @@ import pytest
 from lingua_scheduler.core.records import MAX_REMEMBERED, Memory, Rules
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.wanted import MAX_NAMED, Hints
+from lingua_scheduler.flows.fail import Failed, fail
 from lingua_scheduler.flows.remember import Remembered, remember
 from lingua_scheduler.store.keys import cell_key, session_tag
 from lingua_scheduler.views.memory import recall
 from tests.support.cells import watch
-from tests.support.stage import T0, join, place
+from tests.support.stage import T0, A, B, join, place
 
 if TYPE_CHECKING:
     from tests.flows.conftest import MakeWorld
@@ -51,7 +53,7 @@ async def test_of_a_session_that_nobody_knows_nothing_is_remembered(world: World
 async def test_where_a_job_went_is_written_down_for_a_while(world: World) -> None:
     answer = await remember(world.engine, "s1", "n1", pool="a", bind_key="t1", utterance_index=7)
     assert answer == Remembered()
-    assert await kept(world) == (Memory("n1", "a", [("t1", "n1", END)], [(7, "n1")]), 60)
+    assert await kept(world) == (Memory("n1", "a", [("t1", "n1", END)], [(7, "n1", "")]), 60)
     assert await recall(world.engine, "s1", bind_key="t1", utterance_index=7) == Hints("n1", "n1", "a", ("n1",))
 
 
@@ -90,7 +92,7 @@ async def test_jobs_of_one_tick_are_remembered_one_by_one(world: World) -> None:
         *(remember(world.engine, "s1", f"n{n}", bind_key=f"t{n % 2}", utterance_index=n) for n in range(3)),
         remember(world.engine, "s2", "n9"),
     )
-    turns, seen = [("t1", "n1", END), ("t0", "n2", END)], [(0, "n0"), (1, "n1"), (2, "n2")]
+    turns, seen = [("t1", "n1", END), ("t0", "n2", END)], [(0, "n0", ""), (1, "n1", ""), (2, "n2", "")]
     assert await memory(world) == Memory("n2", "", turns, seen)
 
 
@@ -147,19 +149,19 @@ class TestUtterances:
         await remember(world.engine, "s1", "n3", utterance_index=8)
         hints = [await recall(world.engine, "s1", utterance_index=number) for number in (7, 8, 9)]
         assert hints == [Hints("", "n3", "", ("n2", "n1")), Hints("", "n3", "", ("n3",)), Hints("", "n3")]
-        assert (await memory(world)).seen == [(7, "n2"), (7, "n1"), (8, "n3")]
+        assert (await memory(world)).seen == [(7, "n2", ""), (7, "n1", ""), (8, "n3", "")]
 
     async def test_the_first_utterance_is_an_utterance_and_none_is_not(self, world: World) -> None:
         await remember(world.engine, "s1", "n1", utterance_index=0)
         await remember(world.engine, "s1", "n2")
         assert await recall(world.engine, "s1", utterance_index=0) == Hints("", "n2", "", ("n1",))
         assert await recall(world.engine, "s1") == Hints("", "n2")
-        assert (await memory(world)).seen == [(0, "n1")]
+        assert (await memory(world)).seen == [(0, "n1", "")]
 
     async def test_sixteen_are_remembered_and_the_oldest_makes_room(self, world: World) -> None:
         for number in range(MAX_REMEMBERED + 2):
             await remember(world.engine, "s1", "n1", utterance_index=number)
-        assert (await memory(world)).seen == [(number, "n1") for number in range(2, 18)]
+        assert (await memory(world)).seen == [(number, "n1", "") for number in range(2, 18)]
         assert await recall(world.engine, "s1", utterance_index=1) == Hints("", "n1")
 
     async def test_no_more_nodes_are_remembered_of_one_than_a_job_can_name(self, world: World) -> None:
@@ -169,6 +171,35 @@ class TestUtterances:
         assert isinstance(hints, Hints)
         assert list(hints.seen_node_ids) == [f"n{number}" for number in range(2, 18)]
         assert len(hints.seen_node_ids) == MAX_NAMED
+
+    async def test_of_each_the_jobs_are_remembered_too(self, world: World) -> None:
+        for node_id, job_id in (("n1", A), ("n1", B), ("n2", B), ("n1", B)):
+            await remember(world.engine, "s1", node_id, utterance_index=7, job_id=job_id)
+        assert (await memory(world)).seen == [(7, "n1", A), (7, "n2", B), (7, "n1", B)]
+        # There are no such jobs (any more): what was written down is all that is known.
+        assert await recall(world.engine, "s1", utterance_index=7) == Hints("", "n1", "", ("n1", "n2"))
+
+    async def test_every_node_that_these_jobs_had_has_seen_it(self, world: World) -> None:
+        """Wherever they went after it was written down, and whoever moved them."""
+        await join(world, "n1")
+        await place(world, A)
+        await remember(world.engine, "s1", "n1", utterance_index=7, job_id=A)
+        for attempt, (had, new) in enumerate(itertools.pairwise(("n1", "n2", "n3")), start=1):
+            await join(world, new)
+            moved = await fail(world.engine, A, attempt, had, reason="broken")
+            assert isinstance(moved, Failed)
+            assert moved.node_id == new
+        hints = [await recall(world.engine, "s1", utterance_index=number) for number in (7, 8)]
+        assert hints == [Hints("", "n1", "", ("n1", "n2", "n3")), Hints("", "n1")]
+
+    async def test_they_are_no_more_than_a_job_can_name_either(self, world: World) -> None:
+        await join(world, "n")
+        await place(world, A)
+        for number in range(MAX_REMEMBERED):
+            await remember(world.engine, "s1", f"n{number}", utterance_index=7, job_id=A)
+        hints = await recall(world.engine, "s1", utterance_index=7)
+        assert isinstance(hints, Hints)
+        assert hints.seen_node_ids == (*(f"n{number}" for number in range(1, MAX_NAMED)), "n")
 
 
 async def test_the_pool_is_that_of_the_last_job_that_had_one(world: World) -> None:
@@ -192,6 +223,8 @@ async def test_the_pool_is_that_of_the_last_job_that_had_one(world: World) -> No
         {"utterance_index": -2},
         {"utterance_index": 2**53 + 1},
         {"utterance_index": True},
+        {"job_id": "a:b"},
+        {"job_id": 7},
     ],
 )
 async def test_what_cannot_be_right_is_not_remembered(world: World, wrong: dict[str, Any]) -> None:

@@ -295,12 +295,12 @@ class Claim(Record, frozen=True):
 
 
 class Memory(Record, frozen=True):
-    """Where the last jobs of a session went: the last one, the pieces of each turn, and each utterance."""
+    """Where the last jobs of a session went: the last one, the pieces of each turn, each utterance and its job."""
 
     node: str
     pool: str
     turns: list[tuple[str, str, int]]
-    seen: list[tuple[int, str]]
+    seen: list[tuple[int, str, str]]
 
 
 #: So many turns, and so many utterances, of a session are remembered.

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[ remember: where a job of a session went, so that the next one can go there too, or elsewhere.
   KEYS  memory
-  ARGV  now_ms rules, then for each: { node_id pool turn utterance }        (turn "" = none; utterance -1 = none)
+  ARGV  now_ms rules, then for each: { node_id pool turn utterance job_id } (turn, job "" = none; utterance -1 = none)
   OUT   REMEMBERED                                                                                                 ]]
 -- include: clock
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
@@ -22,7 +22,7 @@ local function with(list, entry, is_other)
 end
 
 for i = 3, #ARGV do
-  local node_id, pool, turn, utterance = unpack(cmsgpack.unpack(ARGV[i]))
+  local node_id, pool, turn, utterance, job_id = unpack(cmsgpack.unpack(ARGV[i]))
   local packed = redis.call("GET", KEY.memory)
   local memory = packed and cmsgpack.unpack(packed) or NEW.memory
   memory[MEMORY.node] = node_id
@@ -34,8 +34,8 @@ for i = 3, #ARGV do
     end)
   end
   if utterance >= 0 then
-    memory[MEMORY.seen] = with(memory[MEMORY.seen], { utterance, node_id }, function(old)
-      return old[1] ~= utterance or old[2] ~= node_id
+    memory[MEMORY.seen] = with(memory[MEMORY.seen], { utterance, node_id, job_id }, function(old)
+      return old[1] ~= utterance or old[2] ~= node_id or old[3] ~= job_id
     end)
   end
   redis.call("SET", KEY.memory, cmsgpack.pack(memory), "PX", rules[RULE.binding_ttl_ms])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.ids import check_id, check_int, check_text
+from lingua_scheduler.core.ids import cell_of, check_id, check_int, check_text
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.store.face import Answer, Face, pack
 from lingua_scheduler.store.keys import session_tag
@@ -21,10 +21,22 @@ _REMEMBER: Final = Face("flows/remember", Remembered)
 
 
 async def remember(
-    engine: Engine, session_id: str, node_id: str, *, pool: str = "", bind_key: str = "", utterance_index: int = -1
+    engine: Engine,
+    session_id: str,
+    node_id: str,
+    *,
+    pool: str = "",
+    bind_key: str = "",
+    utterance_index: int = -1,
+    job_id: str = "",
 ) -> Remembered | Refusal:
-    """Write down that a job of this session went to this node, as a piece of that turn."""
+    """Write down that a job of this session went to this node, as a piece of that turn.
+
+    Where that job goes later its record tells: whoever recalls the utterance looks there.
+    """
     try:
+        if job_id:
+            cell_of(job_id)
         tag = session_tag(check_id("session_id", session_id))
         item = pack(
             (
@@ -32,6 +44,7 @@ async def remember(
                 check_text("pool", pool, 128),
                 check_id("bind_key", bind_key) if bind_key else "",
                 check_int("utterance_index", utterance_index, -1, 2**53),
+                job_id,
             )
         )
     except Invalid as invalid:
