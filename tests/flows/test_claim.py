@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -59,6 +59,20 @@ async def test_a_claim_renews_the_lease(world: World) -> None:
     await world.engine.command("PEXPIRE", key_of(world), 5_000)
     await claim(world.engine, *WHO, ONE, B)
     assert await kept(world) == (Claim(ONE, A, 0, [A, B]), 90)
+
+
+async def test_it_outlasts_the_job_that_may_be_made_under_it(world: World) -> None:
+    await claim(world.engine, *WHO, ONE, A, timeout_ms=600_000)
+    assert await kept(world) == (Claim(ONE, A, 0, [A]), 690)
+    await world.engine.command("PEXPIRE", key_of(world), 5_000)
+    await claim(world.engine, *WHO, ONE, B, timeout_ms=600_000)
+    assert await kept(world) == (Claim(ONE, A, 0, [A, B]), 690)
+
+
+@pytest.mark.parametrize("timeout_ms", [-1, 86_400_001, True, None])
+async def test_it_is_not_held_for_ever(world: World, timeout_ms: Any) -> None:
+    assert code_of(await claim(world.engine, *WHO, ONE, A, timeout_ms=timeout_ms)) == "INVALID_MESSAGE"
+    assert await kept(world) is None
 
 
 @pytest.mark.parametrize("sealed", [False, True])

@@ -253,7 +253,7 @@ class Jobs(Section):
         default=90_000,
         ge=1_000,
         le=HOUR,
-        description="How long a request id stands for a job that does not exist yet, because its caller died half-way.",
+        description="How much longer than the job may take a request id stands for it when its caller died half-way.",
     )
     max_undelivered: int = Field(
         default=10, ge=1, le=1_000, description="Attempts that never reached their node before the job fails."

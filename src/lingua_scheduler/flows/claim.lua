@@ -1,9 +1,10 @@
 #!lua
 --[[ claim: a request id comes to stand for a job, and for no other while that job can be known.
-  Whoever comes with the same body is told which job; whoever dies before it exists is forgotten after `claim_lease_ms`.
+  Whoever comes with the same body is told which job. Whoever dies is forgotten `claim_lease_ms` after the time that his
+  job may take: he may have made it, and only by the request can anybody find it.
   `instead_of` names a job whose record is gone: the id is free for a new one.
   KEYS  claim
-  ARGV  now_ms rules, then for each: { digest offered_job instead_of }      (instead_of "" = none)
+  ARGV  now_ms rules, then for each: { digest offered_job instead_of timeout_ms }     (instead_of "" = none)
   OUT   CLAIMED job_id sealed | IDEMPOTENCY_CONFLICT                        (sealed: the job exists)                 ]]
 local rules, answers = cmsgpack.unpack(ARGV[2]), {}
 
@@ -20,7 +21,7 @@ local function join_claimants(claimants, offered)
 end
 
 for i = 3, #ARGV do
-  local digest, offered, instead_of = unpack(cmsgpack.unpack(ARGV[i]))
+  local digest, offered, instead_of, timeout_ms = unpack(cmsgpack.unpack(ARGV[i]))
   local packed = redis.call("GET", KEY.claim)
   local claim = packed and cmsgpack.unpack(packed)
   if claim and claim[CLAIM.digest] ~= digest then
@@ -32,7 +33,7 @@ for i = 3, #ARGV do
     end
     if claim[CLAIM.sealed] == 0 then
       join_claimants(claim[CLAIM.claimants], offered)
-      redis.call("SET", KEY.claim, cmsgpack.pack(claim), "PX", rules[RULE.claim_lease_ms])
+      redis.call("SET", KEY.claim, cmsgpack.pack(claim), "PX", rules[RULE.claim_lease_ms] + timeout_ms)
     end
     answers[#answers + 1] = cmsgpack.pack({ "CLAIMED", claim[CLAIM.job], claim[CLAIM.sealed] == 1 })
   end

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.ids import cell_of
+from lingua_scheduler.core.ids import cell_of, check_int
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.core.ticket import MAX_TIMEOUT_MS
 from lingua_scheduler.flows.requests import check_digest, check_request
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
@@ -24,15 +25,26 @@ _CLAIM: Final = Face("flows/claim", Claimed, refuses=("IDEMPOTENCY_CONFLICT",))
 
 
 async def claim(
-    engine: Engine, principal: str, request_id: str, digest: str, offered: str, *, instead_of: str = ""
+    engine: Engine,
+    principal: str,
+    request_id: str,
+    digest: str,
+    offered: str,
+    *,
+    instead_of: str = "",
+    timeout_ms: int = 0,
 ) -> Claimed | Refusal:
-    """Bind the request to the job `offered`, or learn what it stands for. `instead_of`: that job's record is gone."""
+    """Bind the request to the job `offered`, or learn what it stands for. `instead_of`: that job's record is gone.
+
+    `timeout_ms` is how long the job may take: the claim outlasts that, by its lease.
+    """
     try:
         tag = check_request(principal, request_id)
         cell_of(offered)
         if instead_of:
             cell_of(instead_of)
-        item = pack((check_digest(digest), offered, instead_of))
+        timeout_ms = check_int("timeout_ms", timeout_ms, 0, MAX_TIMEOUT_MS)
+        item = pack((check_digest(digest), offered, instead_of, timeout_ms))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _CLAIM(engine, tag, item)

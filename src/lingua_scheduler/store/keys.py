@@ -118,7 +118,7 @@ OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
         "string",
         "",
         "which job a request id stands for (msgpack, `Claim`)",
-        "claim_lease_ms while its job does not exist yet, then as long as the job's record can live",
+        "the job's timeout_ms and claim_lease_ms while nobody sealed it, then as long as the job's record can live",
     ),
     Key(
         "memory",
