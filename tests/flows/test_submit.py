@@ -15,6 +15,7 @@ import pytest
 
 from lingua_scheduler.core.job_state import ENDS
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.release import release
@@ -178,3 +179,43 @@ async def test_without_a_request_id_every_submit_is_a_job_of_its_own(world: Worl
 async def test_an_ask_that_cannot_be_written_down_is_refused(world: World) -> None:
     answer = await submit(world, ask=Ask("s1", "en", "zh", body="\ud800"))
     assert code_of(answer) == "INVALID_MESSAGE"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"services": ("asr", "tts")}, {"services": ["tts", "asr"]}),
+        ({"services": ("asr", "tts")}, {"services": ("asr", "tts", "asr")}),
+        ({"exclude_node_ids": ("n2", "n3")}, {"exclude_node_ids": ["n3", "n2", "n3"]}),
+        ({"labels": {"a": "1", "b": "2"}}, {"labels": {"b": "2", "a": "1"}}),
+    ],
+)
+async def test_in_which_order_a_set_is_listed_does_not_matter(
+    world: World, one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    await join(world, tts_langs=["zh"], labels={"a": "1", "b": "2"})
+    first = await submit(world, ask=Ask("s1", "en", "zh", wanted=Wanted(**one)))
+    assert isinstance(first, Submitted)
+    assert await submit(world, ask=Ask("s1", "en", "zh", wanted=Wanted(**other))) == known(first)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"services": ("asr", "nmt")},
+        {"exclude_node_ids": ("n2",)},
+        {"exclude_node_ids": ("n2", "n4")},
+        {"labels": {"a": "2", "b": "1"}},
+        {"labels": {"a": "1"}},
+    ],
+)
+def test_another_set_is_another_body(other: dict[str, Any]) -> None:
+    usual: dict[str, Any] = {"exclude_node_ids": ("n2", "n3"), "labels": {"a": "1", "b": "2"}}
+    one, two = (Ask("s1", "en", "zh", wanted=Wanted(**wanted)) for wanted in (usual, usual | other))
+    assert one.digest() != two.digest()
+
+
+@pytest.mark.parametrize("wrong", [{"services": [["asr"]]}, {"exclude_node_ids": 7}, {"labels": {"a": 1, 2: "b"}}])
+async def test_a_wish_that_is_none_is_refused(world: World, wrong: dict[str, Any]) -> None:
+    await join(world)
+    assert code_of(await submit(world, ask=Ask("s1", "en", "zh", wanted=Wanted(**wrong)))) == "INVALID_MESSAGE"

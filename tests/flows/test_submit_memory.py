@@ -17,6 +17,7 @@ from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import Failed, fail
 from lingua_scheduler.flows.leave import leave
+from lingua_scheduler.flows.release import release
 from lingua_scheduler.flows.resume import resume
 from lingua_scheduler.front.submit import Ask, Submitted, Submitter
 from lingua_scheduler.views.memory import recall
@@ -280,6 +281,34 @@ class TestAnUtteranceThatIsSentAgain:
         answer = await fail(world.engine, again.job_id, 1, "n2", reason="")
         assert isinstance(answer, Failed)
         assert answer.node_id == "n3"
+
+    async def test_a_job_of_it_that_moved_has_been_seen_by_all_its_nodes(self, world: World) -> None:
+        """Whoever moved it: the one that remembers need not be the one that hears of it."""
+        await join(world, "n1")
+        first = await submit(world, utterance_index=7)
+        await join(world, "n2")
+        await fail(world.engine, first.job_id, 1, "n1", reason="")
+        await join(world, "n3")
+        await fail(world.engine, first.job_id, 2, "n2", reason="")
+        await done(world.engine, first.job_id, 3, "n3")
+        await join(world, "n4", max_concurrent_jobs=1)
+        again = await submit(world, utterance_index=7)
+        assert again.placed.node_id == "n4"
+        assert (await world.cell()).tickets[again.job_id].wish.seen == ["n1", "n2", "n3"]
+        # There is no other: then better there than nowhere.
+        assert (await submit(world, utterance_index=7)).placed.node_id in {"n1", "n2", "n3"}
+
+    async def test_when_its_job_is_forgotten_the_first_node_still_counts(self, world: World) -> None:
+        await join(world, "n1")
+        first = await submit(world, utterance_index=7)
+        await join(world, "n2")
+        await fail(world.engine, first.job_id, 1, "n1", reason="")
+        await done(world.engine, first.job_id, 2, "n2")
+        await release(world.engine, first.job_id)
+        world.now_ms += 300_000
+        await sweep(world)
+        assert (await world.cell()).jobs == {}
+        assert await recall(world.engine, "s1", utterance_index=7) == Hints("", "n1", "", ("n1",))
 
     @pytest.mark.parametrize("asked", [{"bind_key": "t1"}, {"wanted": STICKY}, {"wanted": SPREAD}])
     async def test_neither_its_turn_nor_its_pool_brings_it_back_to_a_node_that_has_seen_it(

@@ -21,6 +21,7 @@ from lingua_scheduler.front.submit import Ask, Submitted, Submitter
 from lingua_scheduler.loops.relayer import Relayer
 from lingua_scheduler.store.keys import cell_key, request_tag
 from lingua_scheduler.views.memory import recall
+from tests.support.meddling import meddled
 from tests.support.pasts import give
 from tests.support.stage import code_of, join, sweep
 from tests.support.world import CELL
@@ -35,22 +36,33 @@ if TYPE_CHECKING:
 WAITS = Wanted(wait_ms=2_000)
 ASK = Ask("s1", "en", "zh", body="hello", wanted=WAITS)
 
-#: How often a submit looks for itself: so often that it is quick, or so seldom that it must hear.
-OFTEN, NEVER = 0.001, 3_600.0
+#: How often a submit looks for itself, in ms: so often that it is quick, or so seldom that it must hear.
+OFTEN, NEVER = 1, 3_600_000
 
 
 @pytest.fixture(params=["by its own look", "by what it hears"])
 def hears(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether somebody in this process hands it what happened; otherwise it must look."""
     must_hear = bool(request.param == "by what it hears")
-    monkeypatch.setattr("lingua_scheduler.front.submit._LOOK_S", NEVER if must_hear else OFTEN)
+    look_every(NEVER if must_hear else OFTEN, monkeypatch)
     return must_hear
 
 
 @pytest.fixture
 def must_hear(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody looks for himself."""
-    monkeypatch.setattr("lingua_scheduler.front.submit._LOOK_S", NEVER)
+    look_every(NEVER, monkeypatch)
+
+
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody needs to hear."""
+    look_every(OFTEN, monkeypatch)
+
+
+def look_every(pause_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lingua_scheduler.front.submit._pause_ms", lambda _: pause_ms)
+    monkeypatch.setattr("lingua_scheduler.front.submit._STROKE_S", 0.001)
 
 
 async def busy(world: World) -> str:
@@ -212,7 +224,7 @@ async def test_the_same_request_at_another_instance_waits_for_the_same_job(world
     one, other = Submitter(world.engine, CELL), Submitter(world.engine, CELL)
     async with submitting(world, one, ASK, request_id="r1") as [task]:
         again = asyncio.create_task(other.submit(ASK, request_id="r1"))
-        while not other._heard:  # noqa: ASYNC110 - the submitter rings no bell
+        while not other._ears:  # noqa: ASYNC110 - the submitter rings no bell
             await asyncio.sleep(0)
         assert len(await waiting(world)) == 1
         await done(world.engine, job_id, 1, "n1")
@@ -279,11 +291,11 @@ async def test_a_caller_that_goes_away_leaves_nothing_behind(world: World) -> No
     await busy(world)
     submitter = Submitter(world.engine, CELL)
     async with submitting(world, submitter, ASK) as [task]:
-        assert len(submitter._heard) == 1
+        assert len(submitter._ears) == 1
         task.cancel()
         await asyncio.wait([task])
     assert task.cancelled()
-    assert submitter._heard == {}
+    assert submitter._ears == {}
     assert await waiting(world) == []
 
 
@@ -304,13 +316,12 @@ async def test_a_caller_that_goes_away_may_come_back_for_its_request(world: Worl
 async def test_an_old_refusal_does_not_refuse_the_next_life_of_the_same_job(world: World) -> None:
     """One waited in vain; another came for the same request before the first gave it up, and its wait began anew."""
     job_id = await busy(world)
-    submitter = Submitter(world.engine, CELL)
+    engine = meddled(world.engine)
+    submitter = Submitter(engine, CELL)
     async with submitting(world, submitter, ASK, request_id="r1") as [task]:
         [found] = await waiting(world)
-        [first] = submitter._heard[found]
         submitter.hear(Event("refused", found, 0, "", "", "2000 1 1 0 0 0 0 0 0 0 0", world.now_ms - 1))
-        while submitter._heard.get(found, {first}) == {first}:  # noqa: ASYNC110 - it looks for itself, and waits anew
-            await asyncio.sleep(0)
+        await engine.until("whereabouts")
         await done(world.engine, job_id, 1, "n1")
         await tell(world, submitter)
         submitted = await task
@@ -348,4 +359,4 @@ async def test_what_nobody_waits_for_is_heard_without_harm(world: World) -> None
         assert isinstance(await task, Submitted)
     for event in taken.events:
         submitter.hear(event)
-    assert submitter._heard == {}
+    assert submitter._ears == {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import math
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -27,16 +28,21 @@ from lingua_scheduler.flows.disclaim import disclaim
 from lingua_scheduler.flows.dispatch import Placed, Waiting, dispatch, refused
 from lingua_scheduler.flows.remember import remember
 from lingua_scheduler.flows.seal import seal
-from lingua_scheduler.views.job import Job, read_job
 from lingua_scheduler.views.memory import recall
 from lingua_scheduler.views.node import read_node
+from lingua_scheduler.views.whereabouts import At, Waits, read_whereabouts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lingua_scheduler.store.engine import Engine
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """What a caller wants done. Two asks with the same fields are the same body; the trace does not count."""
+    """What a caller wants done. Two asks with the same fields are the same body; the trace does not count.
+
+    Services, labels and excluded nodes are sets: in which order they are listed, and how often, does not matter.
+    """
 
     session_id: str
     src_lang: str
@@ -51,7 +57,9 @@ class Ask(msgspec.Struct, frozen=True):
 
     def digest(self) -> str:
         """What is compared when the same request id comes again."""
-        return hashlib.sha256(_encode(self)).hexdigest()
+        services, excluded = (sorted(set(names)) for names in (self.wanted.services, self.wanted.exclude_node_ids))
+        wanted = msgspec.structs.replace(self.wanted, services=services, exclude_node_ids=excluded)
+        return hashlib.sha256(_encode(msgspec.structs.replace(self, wanted=wanted))).hexdigest()
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -66,13 +74,45 @@ class Submitted(msgspec.Struct, frozen=True):
         return self.placed.is_new
 
 
-#: How often somebody who waits looks whether another process has heard what became of his job.
-_LOOK_S: Final = 0.1
+#: Somebody who waits looks for himself: at first so often, then more and more seldom, down to so seldom.
+_OFTEN_MS: Final = 100
+_SELDOM_MS: Final = 1_000
+#: All look at the strokes of one clock, so that the looks of a stroke travel as one call.
+_STROKE_S: Final = 0.05
 
 #: Policies that ask where the session's last job went.
 _REMEMBERING: Final = ("spread", "sticky_pool")
 
 _encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+class _Ear:
+    """Somebody who waits for a job: what was heard of it since he last asked."""
+
+    def __init__(self) -> None:
+        self._heard: Event | None = None
+        self._bell = asyncio.Event()
+
+    def hear(self, event: Event) -> None:
+        self._heard = event
+        self._bell.set()
+
+    def take(self) -> Event | None:
+        """What was heard, once."""
+        heard, self._heard = self._heard, None
+        return heard
+
+    async def listen(self, for_ms: int) -> None:
+        """Until something is heard; if nothing is, until the next stroke after so long."""
+        loop = asyncio.get_running_loop()
+        stroke = math.ceil((loop.time() + for_ms / 1000) / _STROKE_S) * _STROKE_S
+        timer = loop.call_at(stroke, self._bell.set)
+        try:
+            await self._bell.wait()
+        finally:
+            timer.cancel()
+        # Before anybody looks: what is heard during the look rings again.
+        self._bell.clear()
 
 
 class Submitter:
@@ -89,13 +129,12 @@ class Submitter:
         self._cell = cell
         self._rules = rules
         self._policy = policy
-        self._heard: dict[str, set[asyncio.Future[Event]]] = {}
+        self._ears: dict[str, set[_Ear]] = {}
 
     def hear(self, event: Event) -> None:
-        """What a relayer of this process brings: whoever waits for the job need not look for himself."""
-        for future in self._heard.get(event.job, ()):
-            if not future.done():
-                future.set_result(event)
+        """What a relayer of this process brings: whoever waits for the job looks at once."""
+        for ear in self._ears.get(event.job, ()):
+            ear.hear(event)
 
     async def submit(
         self, ask: Ask, *, principal: str = "anyone", request_id: str = "", trace_id: str = ""
@@ -103,51 +142,83 @@ class Submitter:
         """Place the job. The same request id with the same ask is the same job; a refusal is not remembered."""
         offered = new_job_id(self._cell)
         if not request_id:
-            return await self._dispatch(offered, ask, trace_id, may_come_back=False)
+            return await self._dispatch_once(offered, ask, trace_id)
         try:
             digest = ask.digest()
         except (TypeError, UnicodeEncodeError, OverflowError) as error:
             return Refusal("INVALID_MESSAGE", f"The ask cannot be written down: {error}.")
+        job_id = await self._claim(principal, request_id, digest, offered, ask.limits.timeout_ms)
+        if not isinstance(job_id, str):
+            return job_id
+        submitted = await self._dispatch(job_id, ask, trace_id)
+        if isinstance(submitted, Refusal):
+            # If that fails the claim's lease goes on, for the same ask only; the refusal is no less true.
+            with contextlib.suppress(DependencyDown, OutcomeUnknown):
+                await disclaim(self._engine, principal, request_id, job_id, offered)
+            return submitted
+        if await self._seal(principal, request_id, digest, job_id, ask.limits.timeout_ms):
+            return submitted
+        # This process slept through the lease, and the id stands for another job by now: that one, or a conflict.
+        await self._drop(job_id, "its request id stands for another job")
+        return await self.submit(ask, principal=principal, request_id=request_id, trace_id=trace_id)
+
+    async def _claim(
+        self, principal: str, request_id: str, digest: str, offered: str, timeout_ms: int
+    ) -> str | Submitted | Refusal:
+        """The id of the job to make or to find; or that job, where it is known to exist."""
         gone = ""
         while True:
-            claimed = await claim(self._engine, principal, request_id, digest, offered, instead_of=gone)
+            claimed = await claim(
+                self._engine, principal, request_id, digest, offered, instead_of=gone, timeout_ms=timeout_ms
+            )
             if isinstance(claimed, Refusal):
                 return claimed
-            job_id = claimed.job_id
-            if not claimed.sealed:
-                break
-            known = await read_job(self._engine, job_id)
-            if isinstance(known, Job):
-                return Submitted(job_id, _where(known))
-            gone = job_id
-        submitted = await self._dispatch(job_id, ask, trace_id, may_come_back=True)
-        if isinstance(submitted, Refusal):
-            await disclaim(self._engine, principal, request_id, job_id, offered)
-            return submitted
-        ttl_ms = ask.limits.timeout_ms + self._rules.job_record_ttl_ms
+            known = await read_whereabouts(self._engine, claimed.job_id) if claimed.sealed else None
+            if isinstance(known, At):
+                return Submitted(claimed.job_id, _placed(known))
+            if not isinstance(known, Refusal):
+                return claimed.job_id
+            gone = claimed.job_id
+
+    async def _seal(self, principal: str, request_id: str, digest: str, job_id: str, timeout_ms: int) -> bool:
+        """Whether the id goes on standing for the job, as long as its record can live."""
+        ttl_ms = timeout_ms + self._rules.job_record_ttl_ms
         # If that fails the claim's lease goes on, and whoever comes again finds the job by it.
         with contextlib.suppress(DependencyDown, OutcomeUnknown):
-            await seal(self._engine, principal, request_id, digest, job_id, ttl_ms)
-        return submitted
+            return not isinstance(await seal(self._engine, principal, request_id, digest, job_id, ttl_ms), Refusal)
+        return True
 
-    async def _dispatch(self, job_id: str, ask: Ask, trace_id: str, *, may_come_back: bool) -> Submitted | Refusal:
+    async def _dispatch_once(self, job_id: str, ask: Ask, trace_id: str) -> Submitted | Refusal:
+        """Place a job that nobody but this caller can ever ask for: if he does not hear of it, it must not run."""
+        try:
+            return await self._dispatch(job_id, ask, trace_id)
+        except (asyncio.CancelledError, OutcomeUnknown):
+            await self._drop(job_id, "the caller is gone")
+            raise
+
+    async def _drop(self, job_id: str, reason: str) -> None:
+        """Nobody wants the job. If the engine is away it ends by itself: with its wait, or by its deadline."""
+        with contextlib.suppress(DependencyDown, OutcomeUnknown):
+            await cancel(self._engine, job_id, reason)
+
+    async def _dispatch(self, job_id: str, ask: Ask, trace_id: str) -> Submitted | Refusal:
         """Place the job by what is remembered of its session, where that matters, and remember where it went."""
         policy = ask.wanted.policy or self._policy
         ask = msgspec.structs.replace(ask, wanted=msgspec.structs.replace(ask.wanted, policy=policy))
         if not (ask.bind_key or ask.utterance_index is not None or policy in _REMEMBERING):
-            return await self._wait(job_id, ask, trace_id, Hints(), may_come_back=may_come_back)
+            return await self._wait(job_id, ask, trace_id, Hints())
         number = -1 if ask.utterance_index is None else ask.utterance_index
         hints = await recall(self._engine, ask.session_id, bind_key=ask.bind_key, utterance_index=number)
         if isinstance(hints, Refusal):
             return hints
-        submitted = await self._wait(job_id, ask, trace_id, hints, may_come_back=may_come_back)
+        submitted = await self._wait(job_id, ask, trace_id, hints)
         if isinstance(submitted, Submitted) and submitted.placed.node_id:
             # The job is placed; what is remembered of it is only a hint for the next one.
             with contextlib.suppress(DependencyDown, OutcomeUnknown):
-                await self._remember(ask, submitted.placed, policy, number)
+                await self._remember(job_id, ask, submitted.placed, policy, number)
         return submitted
 
-    async def _remember(self, ask: Ask, placed: Placed, policy: str, number: int) -> None:
+    async def _remember(self, job_id: str, ask: Ask, placed: Placed, policy: str, number: int) -> None:
         pool = placed.pool
         if policy == "sticky_pool" and not placed.is_new:
             pool = await self._pool_of(placed.node_id)
@@ -158,6 +229,7 @@ class Submitter:
             pool=pool,
             bind_key=ask.bind_key,
             utterance_index=number,
+            job_id=job_id,
         )
 
     async def _pool_of(self, node_id: str) -> str:
@@ -165,45 +237,51 @@ class Submitter:
         node = await read_node(self._engine, self._cell, node_id)
         return "" if isinstance(node, Refusal) else dict(node.profile.labels).get("group", "")
 
-    async def _wait(
-        self, job_id: str, ask: Ask, trace_id: str, hints: Hints, *, may_come_back: bool
-    ) -> Submitted | Refusal:
+    async def _wait(self, job_id: str, ask: Ask, trace_id: str, hints: Hints) -> Submitted | Refusal:
         """Place the job, however long it may wait for that."""
         answer = await self._place(job_id, ask, trace_id, hints)
         if isinstance(answer, Refusal):
             return answer
         if isinstance(answer, Placed):
             return Submitted(job_id, answer)
-        try:
-            return await self._hear_of(job_id, ask)
-        except asyncio.CancelledError:
-            # Nobody waits any more. Under a request id somebody may come back for it; otherwise nobody could.
-            # Where the engine is away, its wait ends by itself.
-            if not may_come_back:
-                with contextlib.suppress(DependencyDown, OutcomeUnknown):
-                    await cancel(self._engine, job_id, "the caller is gone")
-            raise
+        with self._listening(job_id) as ear:
+            return await self._hear_of(job_id, ear, ask)
 
-    async def _hear_of(self, job_id: str, ask: Ask) -> Submitted | Refusal:
-        """Wait until the job has a node, or is refused. Another process may have heard it: that is seen by looking."""
+    @contextlib.contextmanager
+    def _listening(self, job_id: str) -> Iterator[_Ear]:
+        ear = _Ear()
+        ears = self._ears.setdefault(job_id, set())
+        ears.add(ear)
+        try:
+            yield ear
+        finally:
+            ears.remove(ear)
+            if not ears:
+                del self._ears[job_id]
+
+    async def _hear_of(self, job_id: str, ear: _Ear, ask: Ask) -> Submitted | Refusal:
+        """Wait until the job has a node, or is refused. Another process may have heard it: that is seen by looking.
+
+        What was heard may be of an earlier life of the same id, so it is believed only after a look: only that the job
+        is gone proves that it was refused. An engine that is away says nothing of the job, which waits in it
+        meanwhile: only after the wait's own end that is an error.
+        """
+        clock = asyncio.get_running_loop().time
+        waits, looked_at = Waits(0, min(ask.wanted.wait_ms, ask.limits.timeout_ms)), clock()
         while True:
-            heard = asyncio.get_running_loop().create_future()
-            self._heard.setdefault(job_id, set()).add(heard)
+            await ear.listen(_pause_ms(waits))
+            heard = ear.take()
             try:
-                await asyncio.wait([heard], timeout=_LOOK_S)
-            finally:
-                self._heard[job_id].discard(heard)
-                if not self._heard[job_id]:
-                    del self._heard[job_id]
-            known = await read_job(self._engine, job_id)
-            if isinstance(known, Job) and known.record.state != "WAITING":
-                return Submitted(job_id, _where(known))
-            # What was heard may be of an earlier life of the same id: only that it is gone proves that it was refused.
-            if isinstance(known, Refusal):
-                if heard.done() and heard.result().kind == "refused":
-                    return refused(heard.result(), Pair.of(ask.src_lang, ask.tgt_lang), ask.wanted)
-                told = f"It waited {ask.wanted.wait_ms} ms, and no node came to have room."
-                return Refusal("ALL_CANDIDATES_FULL_OR_FAILED", told, waited_ms=ask.wanted.wait_ms)
+                seen = await read_whereabouts(self._engine, job_id)
+            except (DependencyDown, OutcomeUnknown) as away:
+                if (clock() - looked_at) * 1000 > waits.left_ms + _SELDOM_MS:
+                    raise OutcomeUnknown(f"job {job_id} waited, and the engine went away: {away}") from away
+                continue
+            if isinstance(seen, At):
+                return Submitted(job_id, _placed(seen))
+            if isinstance(seen, Refusal):
+                return _refused(ear.take() or heard, waits, ask)
+            waits, looked_at = seen, clock()
 
     async def _place(self, job_id: str, ask: Ask, trace_id: str, hints: Hints) -> Placed | Waiting | Refusal:
         return await dispatch(
@@ -221,6 +299,25 @@ class Submitter:
         )
 
 
-def _where(job: Job) -> Placed:
-    record = job.record
-    return Placed(record.state, record.node, record.epoch, record.attempt, record.acks)
+def _pause_ms(waits: Waits) -> int:
+    """How long nobody looks at a job that was seen to wait: as long as it has waited already, within bounds.
+
+    But there is a look soon after its wait is over; and from then on it counts anew.
+    """
+    if waits.left_ms <= 0:
+        return min(max(-waits.left_ms, _OFTEN_MS), _SELDOM_MS)
+    return min(max(waits.waited_ms, _OFTEN_MS), _SELDOM_MS, waits.left_ms + _OFTEN_MS)
+
+
+def _placed(job: At) -> Placed:
+    return Placed(job.state, job.node_id, job.epoch, job.attempt_id, job.acks)
+
+
+def _refused(heard: Event | None, waits: Waits, ask: Ask) -> Refusal:
+    """The refusal of a job that waited and is gone: as it was heard, or what can be known without."""
+    if heard is not None and heard.kind == "refused":
+        return refused(heard, Pair.of(ask.src_lang, ask.tgt_lang), ask.wanted)
+    waited_ms = waits.waited_ms + waits.left_ms
+    told = f"It waited {waited_ms} ms, and no node that it wanted came to have room."
+    code = "PREFERRED_NODE_UNAVAILABLE" if ask.wanted.strict else "ALL_CANDIDATES_FULL_OR_FAILED"
+    return Refusal(code, told, waited_ms=waited_ms)

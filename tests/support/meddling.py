@@ -1,0 +1,47 @@
+"""An engine as one process has it, with somebody in between: he may listen, hold back, break, or end the caller."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from lingua_scheduler.store.engine import Engine
+    from lingua_scheduler.store.scripts import Script
+
+    Run = Callable[[], Awaitable[bytes]]
+    Meddle = Callable[[Run], Awaitable[bytes]]
+
+
+class Meddled:
+    """Runs scripts on an engine; those that are named, by whoever meddles with them."""
+
+    def __init__(self, engine: Engine, **meddlers: Meddle) -> None:
+        self._engine = engine
+        self._meddlers = meddlers
+        self._answered = asyncio.Condition()
+        #: The scripts that were answered, by name.
+        self.ran: list[str] = []
+
+    async def run(self, script: Script, cell: str, item: tuple[bytes, ...]) -> bytes:
+        async def run() -> bytes:
+            return await self._engine.run(script, cell, item)
+
+        meddle = self._meddlers.get(script.name)
+        answer = await (meddle(run) if meddle else run())
+        self.ran.append(script.name)
+        async with self._answered:
+            self._answered.notify_all()
+        return answer
+
+    async def until(self, name: str, times: int = 1) -> None:
+        """Until this script was answered so often."""
+        async with self._answered:
+            await self._answered.wait_for(lambda: self.ran.count(name) >= times)
+
+
+def meddled(engine: Engine, **meddlers: Meddle) -> Any:
+    """The same, for those who take an engine."""
+    return Meddled(engine, **meddlers)
