@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from lingua_scheduler.core.job_state import ENDS
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.done import done
@@ -166,6 +167,16 @@ async def test_a_request_that_ended_is_answered_with_its_end_until_its_record_is
     assert anew.is_new
     assert await submit(world) == known(anew)
     assert all(job.state not in ENDS for job in (await world.cell()).jobs.values())
+
+
+async def test_a_claim_whose_caller_died_outlasts_the_job_that_it_may_have_made(world: World) -> None:
+    await join(world)
+    ask = Ask("s1", "en", "zh", limits=Limits(timeout_ms=600_000))
+    assert await submit(world, Death(1, executed=True), ask) is None
+    left_ms = await world.engine.command("PTTL", f"{world.engine.prefix}:{{req:anyone:r1}}:claim")
+    assert 600_000 + world.rules.claim_lease_ms >= left_ms > 600_000
+    assert isinstance(await submit(world, None, ask), Submitted)
+    assert len((await world.cell()).jobs) == 1
 
 
 async def test_without_a_request_id_every_submit_is_a_job_of_its_own(world: World) -> None:

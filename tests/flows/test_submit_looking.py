@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Event
-from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.refusal import Breakdown, Refusal
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.relay import Taken, relay
@@ -130,8 +131,8 @@ async def test_it_goes_by_the_engine_s_clock(world: World, pauses: list[Waits]) 
 
 async def test_a_wait_is_no_longer_than_the_job_s_own_time(world: World, pauses: list[Waits]) -> None:
     await busy(world)
-    limits = ASK.limits.__class__(timeout_ms=500)
-    async with submitting(meddled(world.engine), Ask("s1", "en", "zh", limits=limits, wanted=ASK.wanted)) as (_, task):
+    ask = Ask("s1", "en", "zh", limits=Limits(timeout_ms=500), wanted=ASK.wanted)
+    async with submitting(world.engine, ask) as (_, task):
         while not pauses:  # noqa: ASYNC110 - the submitter rings no bell
             await asyncio.sleep(0)
         assert pauses[0] == Waits(0, 500)
@@ -193,8 +194,54 @@ async def test_what_is_heard_during_a_look_makes_it_look_again(world: World) -> 
         assert answer.placed.node_id == "n1"
 
 
+@pytest.mark.usefixtures("must_hear")
+async def test_a_refusal_that_is_heard_during_the_look_says_why(world: World) -> None:
+    async def refuse_meanwhile(run: Run) -> bytes:
+        world.now_ms += 2_000
+        await sweep(world)
+        answer = await run()
+        for event in await events(world):
+            submitter.hear(event)
+        return answer
+
+    await busy(world)
+    engine = meddled(world.engine, whereabouts=refuse_meanwhile)
+    async with submitting(engine) as (submitter, task):
+        await engine.until("dispatch")
+        while not submitter._ears:  # noqa: ASYNC110 - the submitter rings no bell
+            await asyncio.sleep(0)
+        [waits] = submitter._ears
+        submitter.hear(Event("fenced", waits, 0, "", "", "", world.now_ms))
+        answer = await task
+    assert isinstance(answer, Refusal)
+    assert answer.breakdown == Breakdown(pool=1, full=1)
+
+
 class TestWhileTheEngineIsAway:
     """A job that waits in it goes on waiting."""
+
+    @pytest.mark.usefixtures("pauses")
+    async def test_it_counts_from_the_last_look(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Its time has passed here, but not in the engine."""
+        began, times = asyncio.get_running_loop().time(), 0
+
+        async def fail_late(run: Run) -> bytes:
+            nonlocal times
+            if asyncio.get_running_loop().time() > began + 0.6:
+                times += 1
+                if times == 1:
+                    raise AWAY
+            return await run()
+
+        monkeypatch.setattr("lingua_scheduler.front.submit._SELDOM_MS", 10)
+        job_id = await busy(world)
+        ask = Ask("s1", "en", "zh", wanted=Wanted(wait_ms=300))
+        engine = meddled(world.engine, whereabouts=fail_late)
+        async with submitting(engine, ask) as (_, task):
+            while times < 2 and not task.done():  # noqa: ASYNC110 - it rings no bell when it fails
+                await asyncio.sleep(0)
+            await done(world.engine, job_id, 1, "n1")
+            assert isinstance(await task, Submitted)
 
     @pytest.mark.usefixtures("pauses")
     @pytest.mark.parametrize("error", [AWAY, OutcomeUnknown("no reply came")])

@@ -17,6 +17,7 @@ from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.relay import Taken, relay
+from lingua_scheduler.flows.seal import seal
 from lingua_scheduler.front.submit import Ask, Submitted, Submitter
 from lingua_scheduler.loops.relayer import Relayer
 from lingua_scheduler.store.keys import cell_key, request_tag
@@ -52,12 +53,6 @@ def hears(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
 def must_hear(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody looks for himself."""
     look_every(NEVER, monkeypatch)
-
-
-@pytest.fixture
-def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody needs to hear."""
-    look_every(OFTEN, monkeypatch)
 
 
 def look_every(pause_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,6 +234,24 @@ async def test_the_same_request_at_another_instance_waits_for_the_same_job(world
     assert isinstance(answers[0], Submitted)
 
 
+async def test_whoever_finds_the_request_sealed_and_its_job_waiting_waits_too(world: World, hears: bool) -> None:
+    job_id = await busy(world)
+    submitter = Submitter(world.engine, CELL)
+    async with submitting(world, submitter, ASK, request_id="r1") as [task]:
+        [found] = await waiting(world)
+        await seal(world.engine, "anyone", "r1", ASK.digest(), found, 60_000)
+        again = asyncio.create_task(submitter.submit(ASK, request_id="r1"))
+        while len(submitter._ears[found]) < 2:  # noqa: ASYNC110 - the submitter rings no bell
+            await asyncio.sleep(0)
+        await done(world.engine, job_id, 1, "n1")
+        if hears:
+            await tell(world, submitter)
+        answers = await asyncio.gather(task, again)
+    assert answers[0] == answers[1]
+    assert isinstance(answers[0], Submitted)
+    assert answers[0].job_id == found
+
+
 @pytest.mark.usefixtures("must_hear")
 async def test_a_relayer_brings_it_what_happened(world: World) -> None:
     job_id = await busy(world)
@@ -323,6 +336,8 @@ async def test_an_old_refusal_does_not_refuse_the_next_life_of_the_same_job(worl
         submitter.hear(Event("refused", found, 0, "", "", "2000 1 1 0 0 0 0 0 0 0 0", world.now_ms - 1))
         await engine.until("whereabouts")
         await done(world.engine, job_id, 1, "n1")
+        # What was heard once is a reason for one look.
+        assert engine.ran.count("whereabouts") == 1
         await tell(world, submitter)
         submitted = await task
     assert isinstance(submitted, Submitted)
