@@ -226,6 +226,12 @@ def test_another_set_is_another_body(other: dict[str, Any]) -> None:
     assert one.digest() != two.digest()
 
 
+@pytest.mark.parametrize("wrong", [{"limits": None}, {"wanted": None}])
+async def test_an_ask_of_the_wrong_kind_is_refused(world: World, wrong: dict[str, Any]) -> None:
+    await join(world)
+    assert code_of(await submit(world, ask=Ask("s1", "en", "zh", **wrong))) == "INVALID_MESSAGE"
+
+
 @pytest.mark.parametrize("wrong", [{"services": [["asr"]]}, {"exclude_node_ids": 7}, {"labels": {"a": 1, 2: "b"}}])
 async def test_a_wish_that_is_none_is_refused(world: World, wrong: dict[str, Any]) -> None:
     await join(world)

@@ -263,6 +263,31 @@ class TestWhileTheEngineIsAway:
             await done(world.engine, job_id, 1, "n1")
             assert isinstance(await task, Submitted)
 
+    @pytest.mark.usefixtures("must_hear")
+    async def test_what_was_heard_before_is_not_forgotten(self, world: World) -> None:
+        failed = asyncio.Event()
+
+        async def fail_once(run: Run) -> bytes:
+            if failed.is_set():
+                return await run()
+            failed.set()
+            raise AWAY
+
+        await busy(world)
+        async with submitting(meddled(world.engine, whereabouts=fail_once)) as (submitter, task):
+            while not submitter._ears:  # noqa: ASYNC110 - the submitter rings no bell
+                await asyncio.sleep(0)
+            [[ear]] = submitter._ears.values()
+            world.now_ms += 2_000
+            await sweep(world)
+            for event in await events(world):
+                submitter.hear(event)
+            await failed.wait()
+            ear._bell.set()
+            answer = await task
+        assert isinstance(answer, Refusal)
+        assert answer.breakdown == Breakdown(pool=1, full=1)
+
     async def _fails(self, world: World, monkeypatch: pytest.MonkeyPatch, **named: Any) -> None:
         async def fail(_: Run) -> bytes:
             raise AWAY

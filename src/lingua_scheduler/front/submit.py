@@ -144,10 +144,10 @@ class Submitter:
         if not request_id:
             return await self._dispatch_once(offered, ask, trace_id)
         try:
-            digest = ask.digest()
-        except (TypeError, UnicodeEncodeError, OverflowError) as error:
+            digest, timeout_ms = ask.digest(), ask.limits.timeout_ms
+        except (AttributeError, TypeError, UnicodeEncodeError, OverflowError) as error:
             return Refusal("INVALID_MESSAGE", f"The ask cannot be written down: {error}.")
-        job_id = await self._claim(principal, request_id, digest, offered, ask.limits.timeout_ms)
+        job_id = await self._claim(principal, request_id, digest, offered, timeout_ms)
         if not isinstance(job_id, str):
             return job_id
         submitted = await self._dispatch(job_id, ask, trace_id)
@@ -156,7 +156,7 @@ class Submitter:
             with contextlib.suppress(DependencyDown, OutcomeUnknown):
                 await disclaim(self._engine, principal, request_id, job_id, offered)
             return submitted
-        if await self._seal(principal, request_id, digest, job_id, ask.limits.timeout_ms):
+        if await self._seal(principal, request_id, digest, job_id, timeout_ms):
             return submitted
         # This process slept through the lease, and the id stands for another job by now: that one, or a conflict.
         await self._drop(job_id, "its request id stands for another job")
@@ -267,10 +267,10 @@ class Submitter:
         meanwhile: only after the wait's own end that is an error.
         """
         clock = asyncio.get_running_loop().time
-        waits, looked_at = Waits(0, min(ask.wanted.wait_ms, ask.limits.timeout_ms)), clock()
+        waits, looked_at, heard = Waits(0, min(ask.wanted.wait_ms, ask.limits.timeout_ms)), clock(), None
         while True:
             await ear.listen(_pause_ms(waits))
-            heard = ear.take()
+            heard = ear.take() or heard
             try:
                 seen = await read_whereabouts(self._engine, job_id)
             except (DependencyDown, OutcomeUnknown) as away:
@@ -281,7 +281,7 @@ class Submitter:
                 return Submitted(job_id, _placed(seen))
             if isinstance(seen, Refusal):
                 return _refused(ear.take() or heard, waits, ask)
-            waits, looked_at = seen, clock()
+            waits, looked_at, heard = seen, clock(), None
 
     async def _place(self, job_id: str, ask: Ask, trace_id: str, hints: Hints) -> Placed | Waiting | Refusal:
         return await dispatch(
