@@ -173,6 +173,61 @@ async def test_a_node_that_takes_all_its_jobs_with_it_has_failed_once(world: Wor
     assert cell.nodes["n1"].recent == 1
 
 
+@pytest.mark.parametrize("handover", [False, True])
+@pytest.mark.parametrize(
+    ("said", "after_ms", "swept", "how", "cause"),
+    [
+        ({"process_id": "p2"}, 0, False, "NEW_PROCESS", "died"),
+        ({"process_id": "p2"}, 10_000, False, "NEW_PROCESS", "died"),
+        ({}, 10_000, False, "RENEWED", "lost"),
+        ({"process_id": "p2"}, 10_000, True, "NEW_PROCESS", "lost"),
+        ({}, 10_000, True, "RENEWED", "lost"),
+    ],
+    ids=["at once", "late, before a sweep", "late, of old, before a sweep", "late", "late, of old"],
+)
+async def test_a_node_that_lost_its_jobs_with_its_socket_has_failed_once_however_that_is_noticed(
+    world: World, said: dict[str, Any], after_ms: int, swept: bool, how: str, cause: str, handover: bool
+) -> None:
+    await join(world, max_concurrent_jobs=2, process_id="p1", connection="x")
+    for job_id in (A, B):
+        await bring(world, "RUNNING", job_id)
+    await disconnect(world.engine, CELL, "n1", "x", handover=handover)
+    world.now_ms += after_ms
+    if swept:
+        await sweep(world)
+    for connection in ("y", "z"):
+        answer = await join(world, connection=connection, **said)
+        assert answer.how == (how if connection == "y" else "CONTINUED")
+        cell = await world.cell()
+        assert {cell.jobs[job_id].past.attempts[0].cause for job_id in (A, B)} == {cause}
+        assert cell.nodes["n1"].recent == 1
+
+
+@pytest.mark.parametrize("after_ms", [499, 500])
+async def test_who_is_back_with_all_its_jobs_has_failed_none(world: World, after_ms: int) -> None:
+    await join(world, connection="x")
+    await bring(world, "RUNNING")
+    await disconnect(world.engine, CELL, "n1", "x")
+    world.now_ms += after_ms
+    assert (await join(world, connection="y", epoch="1-n1", running=[(A, 1)])).how == "RESYNC"
+    assert (await node(world)).recent == 0
+    assert (await world.cell()).jobs[A].state == "RUNNING"
+
+
+async def test_the_third_loss_that_a_registration_notices_puts_a_node_under_suspicion(world: World) -> None:
+    await join(world, process_id="p1", connection="x")
+    await live(world, "n1", "xx")
+    await disconnect(world.engine, CELL, "n1", "x")
+    answer = await join(world, process_id="p2", connection="y")
+    assert answer.standing == Standing.suspect
+    assert ((await node(world)).recent, (await node(world)).probe_at_ms) == (0b111, T0 + 5_000)
+
+
+async def test_a_node_that_is_new_has_failed_nothing(world: World) -> None:
+    await join(world, process_id="p1")
+    assert (await node(world)).recent == 0
+
+
 async def test_silence_counts_once_it_is_final(world: World) -> None:
     await join(world)
     world.now_ms += 35_000

@@ -81,8 +81,9 @@ class Model(JobFlows):
             node.rest_until = 0
             self.counts["epoch"] += 1
             node.epoch = f"{self.counts['epoch']}-{nonce}"
-        if how == "NEW_PROCESS" and not node.away_until and not node.lost_at:
-            node.flap(self.now, self.rules)
+        if before and not goes_on and not node.lost_at:
+            if not node.away_until:
+                node.flap(self.now, self.rules)
             node.blame(self.now, self.rules)
         if node.flaps >= 3 and self.now < node.flapped_at + self.rules.flap_window_ms:
             rest_ms = min(self.rules.rest_ms * 2 ** (node.flaps - 3), self.rules.max_rest_ms)

@@ -98,9 +98,12 @@ for i = 3, #ARGV do
       node[NODE.rest_until_ms] = 0
       node[NODE.epoch] = redis.call("HINCRBY", KEY.counts, "epoch", 1) .. "-" .. nonce
     end
-    if how == "NEW_PROCESS" and node[NODE.away_until_ms] == 0 and node[NODE.lost_at_ms] == 0 then
+    -- What it had is lost with its old life, and nobody has counted that yet. Its socket's close is counted already.
+    if how ~= "NEW" and not goes_on and node[NODE.lost_at_ms] == 0 then
       -- include: flap, blame
-      flap(node, now, rules)
+      if node[NODE.away_until_ms] == 0 then
+        flap(node, now, rules)
+      end
       blame(node, now, rules)
     end
     damp(node, now, rules)
