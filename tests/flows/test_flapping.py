@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lingua_scheduler.core.health import FLAP_BASE, FLAP_PARTS
 from lingua_scheduler.core.records import Event, Rules, Standing
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.disconnect import Away, Replaced, disconnect
 from lingua_scheduler.flows.dispatch import Waiting, dispatch
 from lingua_scheduler.flows.fail import fail
-from lingua_scheduler.flows.heartbeat import heartbeat
+from lingua_scheduler.flows.heartbeat import Beaten, heartbeat
 from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.register import Registered
+from lingua_scheduler.flows.stopped import stopped
 from tests.support.cells import GONE, HELD, watch
 from tests.support.stage import T0, A, bring, join, keep_alive, place, queued, sweep
 from tests.support.world import CELL
@@ -28,10 +30,19 @@ async def node(world: World) -> NodeRecord:
     return (await world.cell()).nodes["n1"]
 
 
+#: The first moment of a tenth of the window after T0. Tenths are counted from 1970.
+TENTH = T0 + 2_000
+
+
+def tenths(record: NodeRecord) -> list[int]:
+    """How often it was gone in each tenth of the window, seen from the last time, the newest first."""
+    return [record.flaps // FLAP_BASE**age % FLAP_BASE for age in range(FLAP_PARTS)]
+
+
 async def flaps(world: World) -> tuple[int, int]:
     """How often it was gone, and when it was the last time."""
     record = await node(world)
-    return record.flaps, record.flapped_at_ms
+    return sum(tenths(record)), record.flapped_at_ms
 
 
 async def come_and_go(world: World, times: int) -> Registered:
@@ -157,31 +168,96 @@ async def test_a_node_that_was_gone_a_thousand_times_rests_no_longer(make_world:
         await disconnect(world.engine, CELL, "n1", "x")
         await join(world, connection="x")
     record = await node(world)
-    assert (record.flaps, record.rest_until_ms) == (1_100, T0 + 100)
+    assert (tenths(record), record.rest_until_ms) == ([31] + [0] * 9, T0 + 100)
 
 
-@pytest.mark.parametrize(("after_ms", "standing"), [(59_999, Standing.resting), (60_000, Standing.available)])
+#: What was in the first moment of a tenth is forgotten when the window is over, what was in its last a tenth sooner.
+FORGOTTEN = pytest.mark.parametrize(
+    ("gone_at", "after_ms", "standing"),
+    [
+        (TENTH, 59_999, Standing.resting),
+        (TENTH, 60_000, Standing.available),
+        (TENTH + 5_999, 54_000, Standing.resting),
+        (TENTH + 5_999, 54_001, Standing.available),
+    ],
+)
+
+
+@FORGOTTEN
 async def test_three_times_in_more_than_the_window_are_not_three_times(
-    world: World, after_ms: int, standing: Standing
+    world: World, gone_at: int, after_ms: int, standing: Standing
 ) -> None:
+    world.now_ms = gone_at
     await come_and_go(world, 2)
     world.now_ms += 30_000
     await keep_alive(world, "n1")
-    world.now_ms = T0 + after_ms
+    world.now_ms = gone_at + after_ms
     await disconnect(world.engine, CELL, "n1", "x")
     assert (await join(world, connection="x", epoch="1-n1")).standing == standing
-    assert (await node(world)).flaps == (3 if standing == Standing.resting else 1)
+    assert await flaps(world) == (3 if standing == Standing.resting else 1, world.now_ms)
 
 
-@pytest.mark.parametrize(("after_ms", "standing"), [(59_999, Standing.resting), (60_000, Standing.available)])
+@FORGOTTEN
 async def test_who_stayed_away_for_the_whole_window_need_not_rest(
-    world: World, after_ms: int, standing: Standing
+    world: World, gone_at: int, after_ms: int, standing: Standing
 ) -> None:
+    world.now_ms = gone_at
     await come_and_go(world, 2)
     await disconnect(world.engine, CELL, "n1", "x")
     world.now_ms += after_ms
     await sweep(world)
     assert (await join(world, connection="x")).standing == standing
+
+
+async def go_on_flapping(world: World, every_ms: int, times: int) -> list[int]:
+    """n1 is gone for a moment so many times, at this distance; how long it had to rest after each."""
+    await join(world, connection="x")
+    rests = []
+    for _ in range(times):
+        for _ in range(2):
+            world.now_ms += every_ms // 2
+            await keep_alive(world, "n1")
+        await disconnect(world.engine, CELL, "n1", "x")
+        await join(world, connection="x")
+        rests.append(max(0, (await node(world)).rest_until_ms - world.now_ms))
+    return rests
+
+
+@pytest.mark.parametrize("every_ms", [30_000, 50_000, 59_000])
+async def test_who_is_gone_less_than_three_times_in_each_window_never_rests(world: World, every_ms: int) -> None:
+    assert await go_on_flapping(world, every_ms, 10) == [0] * 10
+
+
+async def test_who_is_gone_three_times_in_each_window_does_not_rest_longer_and_longer(world: World) -> None:
+    assert await go_on_flapping(world, 26_000, 10) == [0, 0] + [1_000] * 8
+
+
+async def test_each_time_is_remembered_by_its_tenth_of_the_window(world: World) -> None:
+    world.now_ms = TENTH
+    await join(world, connection="x")
+    for at_ms in (0, 5_999, 6_000, 30_000, 59_999):
+        world.now_ms = TENTH + at_ms
+        await disconnect(world.engine, CELL, "n1", "x")
+        await join(world, connection="x")
+    assert tenths(await node(world)) == [1, 0, 0, 0, 1, 0, 0, 0, 1, 2]
+    world.now_ms = TENTH + 66_000
+    await disconnect(world.engine, CELL, "n1", "x")
+    assert tenths(await node(world)) == [1, 0, 1, 0, 0, 0, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize(("window_ms", "rests"), [(1, [0] * 5), (7, [0, 0, 1_000, 2_000, 2_000])])
+async def test_a_window_need_not_have_whole_tenths(make_world: MakeWorld, window_ms: int, rests: list[int]) -> None:
+    """Gone once in two milliseconds, that is four times in each seven."""
+    world = await make_world(Rules(flap_window_ms=window_ms))
+    assert await go_on_flapping(world, 2, 5) == rests
+
+
+async def test_a_clock_that_was_set_back_makes_nobody_forget(world: World) -> None:
+    await come_and_go(world, 2)
+    world.now_ms -= 100_000
+    await disconnect(world.engine, CELL, "n1", "x")
+    assert await flaps(world) == (3, T0 - 100_000)
+    assert (await join(world, connection="x")).standing == Standing.resting
 
 
 async def test_ways_of_being_gone_add_up(world: World) -> None:
@@ -199,6 +275,63 @@ async def test_ways_of_being_gone_add_up(world: World) -> None:
     assert (await join(world, process_id="p1")).standing == Standing.available
     assert (await join(world, process_id="p2")).standing == Standing.resting
     assert await flaps(world) == (3, T0 + 45_000)
+
+
+class TestSilence:
+    """A node that falls silent and is heard again need not register, and rests like one that does."""
+
+    QUICK = Rules(stale_ms=1_000, offline_ms=2_000, rest_ms=500)
+
+    async def fall_silent(self, world: World) -> None:
+        for wait_ms in (1_000, 1_000):
+            world.now_ms += wait_ms
+            await sweep(world)
+        assert (await node(world)).standing == Standing.lost
+
+    async def test_who_is_heard_again_for_the_third_time_rests(self, make_world: MakeWorld) -> None:
+        world = await make_world(self.QUICK)
+        await join(world)
+        for _ in range(2):
+            await self.fall_silent(world)
+            assert await heartbeat(world.engine, CELL, "n1") == Beaten("1-n1", Standing.available, [])
+        await self.fall_silent(world)
+        now = world.now_ms
+        answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1"), judged=True)
+        assert answer == Beaten("1-n1", Standing.resting, [])
+        rests = {"lost_at_ms": 0, "seen_at_ms": now, "rest_until_ms": now + 500, "standing": Standing.resting}
+        assert changes == {"nodes": {"n1": rests}, "standing": {"n1": 20}, "due": {"n:n1": now + 500}}
+        world.now_ms += 499
+        assert await heartbeat(world.engine, CELL, "n1") == Beaten("1-n1", Standing.resting, [])
+        world.now_ms += 1
+        await sweep(world)
+        assert (await node(world)).standing == Standing.suspect
+
+    async def test_each_time_more_it_rests_twice_as_long(self, make_world: MakeWorld) -> None:
+        world = await make_world(self.QUICK)
+        await join(world)
+        rests = []
+        for _ in range(6):
+            await self.fall_silent(world)
+            await keep_alive(world, "n1")
+            rests.append(max(0, (await node(world)).rest_until_ms - world.now_ms))
+        assert rests == [0, 0, 500, 1_000, 2_000, 4_000]
+
+    async def test_who_has_something_to_confirm_rests_when_it_has(self, make_world: MakeWorld) -> None:
+        world = await make_world(self.QUICK)
+        await join(world)
+        for _ in range(2):
+            await self.fall_silent(world)
+            await keep_alive(world, "n1")
+        await bring(world, "RUNNING")
+        await self.fall_silent(world)
+        await heartbeat(world.engine, CELL, "n1", running=[(A, 1)])
+        record = await node(world)
+        assert (record.standing, record.rest_until_ms) == (Standing.lost, 0)
+        world.now_ms += 100
+        _, changes = await watch(world, stopped(world.engine, A, 1, "n1"), judged=True)
+        assert changes["nodes"]["n1"]["rest_until_ms"] == world.now_ms + 500
+        assert changes["nodes"]["n1"]["standing"] == Standing.resting
+        assert changes["due"]["n:n1"] == world.now_ms + 500
 
 
 async def test_a_rest_that_the_node_asked_for_is_not_cut_short(world: World) -> None:

@@ -135,8 +135,8 @@ class NodeFacts:
     probe_at: int = 0
     ack_ms: int = 0
     typical_ms: int = 0
-    flaps: int = 0
-    flapped_at: int = 0
+    #: When it was gone, the last time last.
+    gone_at: tuple[int, ...] = ()
     marks: dict[str, Mark] = field(default_factory=dict)
     marking_since: int = 0
     marked: int = 0
@@ -225,9 +225,23 @@ class NodeFacts:
         self.ack_ms = self.ack_ms if ack_ms is None else (7 * self.ack_ms + ack_ms) // 8
         self.typical_ms = (7 * self.typical_ms + took_ms) // 8
 
-    def flap(self, now: int, rules: Rules) -> None:
-        self.flaps = 1 + (self.flaps if now < self.flapped_at + rules.flap_window_ms else 0)
-        self.flapped_at = now
+    @property
+    def flapped_at(self) -> int:
+        return self.gone_at[-1] if self.gone_at else 0
+
+    def gone(self, now: int, rules: Rules) -> list[int]:
+        """How often it was gone in each of the last ten tenths of a window, the newest first. 31 is many."""
+        tenths = [(now * 10 // rules.flap_window_ms) - (at * 10 // rules.flap_window_ms) for at in self.gone_at]
+        return [min(31, tenths.count(age)) for age in range(10)]
+
+    def flaps(self, rules: Rules) -> int:
+        return sum(times * 32**age for age, times in enumerate(self.gone(self.flapped_at, rules)))
+
+    def damp(self, now: int, rules: Rules) -> None:
+        """It is back. Gone three times lately, it rests, and twice as long for each time more."""
+        times = sum(self.gone(now, rules))
+        if times >= 3:
+            self.rest_until = max(self.rest_until, now + min(rules.rest_ms * 2 ** (times - 3), rules.max_rest_ms))
 
     def due(self, rules: Rules) -> int:
         """The next moment, seen from the last look, at which time alone changes something."""

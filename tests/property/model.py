@@ -83,11 +83,9 @@ class Model(JobFlows):
             node.epoch = f"{self.counts['epoch']}-{nonce}"
         if before and not goes_on and not node.lost_at:
             if not node.away_until:
-                node.flap(self.now, self.rules)
+                node.gone_at += (self.now,)
             node.blame(self.now, self.rules)
-        if node.flaps >= 3 and self.now < node.flapped_at + self.rules.flap_window_ms:
-            rest_ms = min(self.rules.rest_ms * 2 ** (node.flaps - 3), self.rules.max_rest_ms)
-            node.rest_until = max(node.rest_until, self.now + rest_ms)
+        node.damp(self.now, self.rules)
         node.word, node.crowded, node.load, node.update = word, crowded, [], ""
         node.max, node.acks, node.tells, node.about = max_concurrent_jobs, acks, tells, about
         node.credential, node.connection = credential, connection
@@ -286,7 +284,7 @@ class Model(JobFlows):
             grace_ms = self.rules.handover_grace_ms if handover else self.rules.reconnect_grace_ms
             node.away_until = self.now + grace_ms
             if not handover:
-                node.flap(self.now, self.rules)
+                node.gone_at += (self.now,)
             self.judge(node_id)
             self.watch(node_id)
         return Away(node.away_until)

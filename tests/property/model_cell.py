@@ -202,7 +202,7 @@ class CellFacts:
                 ack_ms=node.ack_ms,
                 typical_ms=node.typical_ms,
                 probe_at_ms=node.probe_at,
-                flaps=node.flaps,
+                flaps=node.flaps(self.rules),
                 flapped_at_ms=node.flapped_at,
             )
         room: Counter[int] = Counter()

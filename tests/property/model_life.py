@@ -182,6 +182,7 @@ class JobLife(CellFacts):
         heard = node.lost_at and node.seen_at >= node.lost_at and not node.away_until
         if heard and not self.leases_of(node_id, fenced=True):
             node.lost_at = 0
+            node.damp(self.now, self.rules)
             return True
         return False
 

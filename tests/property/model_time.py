@@ -176,7 +176,7 @@ class Sweep(JobLife):
                 if now < over_at + self.rules.mass_silence_ms and self._is_mass_silence():
                     node.unfinished_at = now + 1_000
                     return 0
-                node.flap(now, self.rules)
+                node.gone_at += (now,)
             node.blame(now, self.rules)
             node.lost_at = now
             self.post("lost", "", 0, node_id, node.epoch, "")

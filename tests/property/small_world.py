@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 JOBS: Final = ("c0.1", "c0.2", "c0.3")
 
-#: All lengths of time are whole ticks, so that few moments differ.
+#: All lengths of time are whole ticks, so that few moments differ; a tick is a whole number of tenths of the window for
+#: flaps, which are counted by the calendar, so that it does not matter when it is.
 TICK_MS: Final = 1_000
 RULES: Final = Rules(
     limbo_ttl_ms=3 * TICK_MS,
@@ -41,7 +42,7 @@ RULES: Final = Rules(
     rest_ms=TICK_MS,
     max_rest_ms=2 * TICK_MS,
     probe_ms=2 * TICK_MS,
-    flap_window_ms=4 * TICK_MS,
+    flap_window_ms=5 * TICK_MS,
     max_undelivered=1,
     max_overloaded=1,
     max_lost=2,

@@ -1,7 +1,8 @@
 """A cell as a value: read from the engine, moved in time, put back. One pipelined round trip for many of them.
 
 Every snapshot is taken at the same moment: when time has passed, all that it holds is moved back by as much. Scripts
-only ever compare times, so nothing notices, and two cells that differ in nothing but the date are equal.
+only ever compare times (and count tenths of the window for flaps, of which a tick is a whole number), so nothing
+notices, and two cells that differ in nothing but the date are equal.
 """
 
 from __future__ import annotations

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
 WINDOW: Final = 5
 FAILURES: Final = 3
 
-#: So often gone and back within a while, and a node is damped.
+#: So often gone and back within a window, and a node is damped. How often it was gone is one number, with a digit for
+#: each part of the window; so many in one part are as many as more.
 FLAPS: Final = 3
+FLAP_PARTS: Final = 10
+FLAP_BASE: Final = 32
 
 #: What a perfect node has, and what it loses for each failure among its last jobs, for being full, and for slow acks.
 PERFECT: Final = 100

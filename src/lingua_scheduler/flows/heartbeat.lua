@@ -75,7 +75,7 @@ for i = 3, #ARGV, 2 do
       end
     end
     node[NODE.ceiling] = math.max(node[NODE.max], node[NODE.used])
-    come_back(node)
+    come_back(node, now, rules)
     restand(node, now, rules)
     put_node(node_id, node)
     look_again(node_id, node, now, rules)

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Final, get_origin
 import msgspec
 
 from lingua_scheduler.core.attempt_end import CAUSES
-from lingua_scheduler.core.health import FAILURES, FLAPS, FOR_A_FAILURE, FOR_SLOW_ACKS, SLOW_ACK_MS, WINDOW
+from lingua_scheduler.core.health import (
+    FAILURES,
+    FLAP_BASE,
+    FLAP_PARTS,
+    FLAPS,
+    FOR_A_FAILURE,
+    FOR_SLOW_ACKS,
+    SLOW_ACK_MS,
+    WINDOW,
+)
 from lingua_scheduler.core.job_state import STATES, State, sources_of
 from lingua_scheduler.core.needs import LACKING, LACKS, MARKED, MUTE, PRIVATE
 from lingua_scheduler.core.records import (
@@ -41,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 #: The layout of everything that is kept. A release refuses cells of another number; a changed record needs a new one.
-SCHEMA: Final = 2
+SCHEMA: Final = 3
 
 #: The longest array whose length msgpack keeps in one byte.
 _FIXARRAY: Final = 15
@@ -122,6 +131,7 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     },
     "SUSPICION": {"window": str(2**WINDOW), "failures": str(FAILURES)},
     "FLAPS": {"most": str(FLAPS)},
+    "GONE": {"parts": str(FLAP_PARTS), "base": str(FLAP_BASE)},
     "HEALTH": {
         "failure": str(FOR_A_FAILURE),
         "slow_acks": str(FOR_SLOW_ACKS),

@@ -40,11 +40,11 @@ from lingua_scheduler.store.tables import SCHEMA, TABLES
 #: What is kept in the engine; the rules travel with each call and may change at any time.
 KEPT: Final = (
     *("JOB", "PAST", "PAST_ATTEMPT", "CHOICE", "TICKET", "WISHES", "NODE", "PROFILE", "MARK", "GROUP", "EVENT"),
-    *("CLAIM", "MEMORY", "STANDING", "DUE", "LACK", "ROOM"),
+    *("CLAIM", "MEMORY", "STANDING", "DUE", "LACK", "ROOM", "GONE"),
 )
 
 #: The number of every layout there has been, with its digest.
-LAYOUTS: Final = {1: "626476b9bfed2a38", 2: "5d3c4d18bc11131a"}
+LAYOUTS: Final = {1: "626476b9bfed2a38", 2: "5d3c4d18bc11131a", 3: "c668d527cf0c31e9"}
 
 
 def test_another_layout_of_what_is_kept_has_another_number() -> None:

@@ -8,7 +8,7 @@ local function end_limbo(node_id, node, lease, now, rules)
   redis.call("ZREM", KEY.due, "l:" .. lease)
   node[NODE.limbo] = node[NODE.limbo] - 1
   free_slot(node, lease, now)
-  if come_back(node) then
+  if come_back(node, now, rules) then
     look_again(node_id, node, now, rules)
   end
   restand(node, now, rules)

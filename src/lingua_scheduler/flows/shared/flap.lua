@@ -1,8 +1,7 @@
--- A node is gone, or was: it is remembered for a while how often.
+-- A node is gone, or was: for a while it is remembered how often.                                               pure
+-- include: flaps_at
 local function flap(node, now, rules)
-  if now - node[NODE.flapped_at_ms] >= rules[RULE.flap_window_ms] then
-    node[NODE.flaps] = 0
-  end
-  node[NODE.flaps] = node[NODE.flaps] + 1
+  local flaps = flaps_at(node, now, rules)
+  node[NODE.flaps] = (flaps + 1) % GONE.base > 0 and flaps + 1 or flaps
   node[NODE.flapped_at_ms] = now
 end
