@@ -119,7 +119,7 @@ async def test_a_success_lets_the_next_probe_follow_at_once(world: World) -> Non
                 "recent": 0b1110,
                 "standing": Standing.available,
                 "probe_at_ms": TIME + 50,
-                "typical_ms": 6,
+                "typical_ms": 50,
             }
         },
         "standing": {"n1": 16},

@@ -257,11 +257,11 @@ async def test_every_past_of_six_jobs_is_judged_by_its_last_five(world: World) -
             assert record.standing == (Standing.suspect if doubtful else Standing.available), outcomes
 
 
-async def test_a_node_that_never_failed_has_nothing_to_be_remembered_by(world: World) -> None:
+async def test_a_node_that_never_failed_has_no_failures_to_be_remembered_by(world: World) -> None:
     await join(world)
     await place(world)
     _, changes = await watch(world, done(world.engine, A, 1, "n1"), judged=True)
-    assert changes["nodes"] == {"n1": {"used": 0}}
+    assert changes["nodes"] == {"n1": {"used": 0, "typical_ms": 1}}
 
 
 @pytest.mark.parametrize(

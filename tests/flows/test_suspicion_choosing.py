@@ -277,7 +277,7 @@ class TestWhoWaitsIsServedBySuspects:
         answer, changes = await watch(world, done(world.engine, B, 1, "s0"), judged=True)
         assert answer == Moved("FINISHED")
         # Praised, it might have been probed: it got the job that waited, and holds it as a suspect.
-        assert changes["nodes"] == {"s0": {"recent": 0b1110, "probe_at_ms": T0 + 7}}
+        assert changes["nodes"] == {"s0": {"recent": 0b1110, "probe_at_ms": T0 + 7, "ack_ms": 1, "typical_ms": 7}}
         assert changes["leases"] == {f"s0:{B}:1": GONE, f"s0:{A}:1": HELD}
         assert changes["queue"] == {queued(A, T0 + 60_000): GONE}
         assert changes["jobs"][A]["state"] == "RESERVED"

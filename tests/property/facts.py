@@ -97,6 +97,11 @@ class Word:
         )
 
 
+def _average(known: int, latest: int) -> int:
+    """An eighth of what is new, all of what is first; 0 is not known."""
+    return max(1, (7 * known + latest) // 8 if known else latest)
+
+
 @cache
 def signature_of(capability: Capability) -> str:
     *kind, marked = capability
@@ -222,8 +227,8 @@ class NodeFacts:
     def praise(self, ack_ms: int | None, took_ms: int, now: int) -> None:
         self.failed = (*self.failed, False)[-5:] if any(self.failed) else ()
         self.probe_at = now if self.suspect else 0
-        self.ack_ms = self.ack_ms if ack_ms is None else (7 * self.ack_ms + ack_ms) // 8
-        self.typical_ms = (7 * self.typical_ms + took_ms) // 8
+        self.ack_ms = self.ack_ms if ack_ms is None else _average(self.ack_ms, ack_ms)
+        self.typical_ms = _average(self.typical_ms, took_ms)
 
     @property
     def flapped_at(self) -> int:

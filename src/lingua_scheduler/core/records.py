@@ -178,10 +178,10 @@ class NodeRecord(Record, frozen=True):
 
     The first ones are read at a glance, without the rest. `used` and `limbo` are sizes of the ledger, kept beside it.
     `recent` has a bit for each of its last five jobs, set if the node failed it; `ack_ms` and `typical_ms` are moving
-    averages of how long it took to accept a job and to do it. `ceiling` is what `used` may be: `max`, or more if the
-    node already held more when it last spoke (its slots were lowered, or it came back with work we did not know).
-    `flaps` is how often it was gone lately, a digit to the base `FLAP_BASE` for each of the `FLAP_PARTS` of a window,
-    the newest last, as it was at `flapped_at_ms`.
+    averages of how long it took to accept a job and to do it, 0 while that is not known. `ceiling` is what `used` may
+    be: `max`, or more if the node already held more when it last spoke (its slots were lowered, or it came back with
+    work we did not know). `flaps` is how often it was gone lately, a digit to the base `FLAP_BASE` for each of the
+    `FLAP_PARTS` of a window, the newest last, as it was at `flapped_at_ms`.
     """
 
     used: int
