@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.evict import evict
@@ -69,13 +70,15 @@ async def test_attempts_and_retries_are_counted_by_every_flow_that_ends_or_makes
         "attempts": {"failed": 1, "stopped": 1, "undelivered": 1},
         "retried": 3,
     }
-    world.now_ms += 5_000
-    await sweep(world)
+    await deliver(world.engine, A, 4, "n1")
+    for _ in range(2):
+        world.now_ms += 5_000
+        await sweep(world)
     await evict(world.engine, CELL, "n1")
     assert await counted(world) == {
         "accepted": 1,
-        "attempts": {"failed": 1, "stopped": 1, "undelivered": 1, "ack_timeout": 1, "evicted": 1},
-        "retried": 4,
+        "attempts": {"failed": 1, "stopped": 1, "undelivered": 1, "ack_timeout": 1, "unsent": 1, "evicted": 1},
+        "retried": 5,
     }
     await cancel(world.engine, A)
     assert (await counted(world))["ended"] == {"CANCELLED": 1}

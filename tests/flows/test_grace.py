@@ -111,7 +111,7 @@ async def test_the_time_of_what_a_legacy_node_has_counts_again_when_it_is_back(w
     await sweep(world)
     cell = await world.cell()
     assert cell.due[f"j:{A}"] == T0 + 30_000
-    assert [past.cause for past in cell.jobs[B].past.attempts] == ["ack_timeout"]
+    assert [past.cause for past in cell.jobs[B].past.attempts] == ["unsent"]
 
 
 @pytest.mark.parametrize(

@@ -88,15 +88,16 @@ async def test_a_look_before_the_ack_is_bounded_by(world: World, limits: Limits,
     assert await watch(world, reap(world.engine, CELL)) == (Settled(1, False), {"due": {f"j:{A}": T0 + next_ms}})
 
 
-@pytest.mark.parametrize("state", ["RESERVED", "DISPATCHED"])
-async def test_an_ack_timeout_fences_the_attempt_and_costs_a_try(world: World, state: State) -> None:
+@pytest.mark.parametrize(("state", "cause"), [("RESERVED", "unsent"), ("DISPATCHED", "ack_timeout")])
+async def test_an_ack_timeout_fences_the_attempt_and_costs_a_try(world: World, state: State, cause: str) -> None:
+    """Nobody may have said that the assignment was sent: it may have been all the same."""
     await two_nodes(world, state)
     world.now_ms += 5_000
     answer, changes = await watch(world, reap(world.engine, CELL))
     assert answer == Settled(1, False)
     assert changes["jobs"][A].pop("seed")
     job = changes.pop("jobs")[A]
-    assert changes | {"past": job["past"]} == fenced("ack_timeout", T0 + 5_000, tries=1)
+    assert changes | {"past": job["past"]} == fenced(cause, T0 + 5_000, tries=1)
     assert (job["attempt"], job["node"], job["epoch"]) == (2, "n2", "2-n2")
 
 
@@ -108,7 +109,7 @@ async def test_a_number_that_the_next_node_claims_is_passed_over_by_a_timeout_to
     _, changes = await watch(world, reap(world.engine, CELL))
     job = changes["jobs"][A]
     assert (job["node"], job["attempt"]) == ("n2", 3)
-    assert job["past"] == past((1, "n1", "ack_timeout", T0 + 5_000, "RETRYING", 3), tries=1)
+    assert job["past"] == past((1, "n1", "unsent", T0 + 5_000, "RETRYING", 3), tries=1)
 
 
 @pytest.mark.parametrize("state", ["ACCEPTED", "RUNNING"])
@@ -127,7 +128,8 @@ async def test_a_run_timeout_fences_the_attempt_and_costs_a_try(world: World, st
 
 
 @pytest.mark.parametrize(
-    ("state", "wait_ms", "why"), [("DISPATCHED", 5_000, "ack_timeout"), ("RUNNING", 30_000, "run_timeout")]
+    ("state", "wait_ms", "why"),
+    [("RESERVED", 5_000, "unsent"), ("DISPATCHED", 5_000, "ack_timeout"), ("RUNNING", 30_000, "run_timeout")],
 )
 async def test_a_timeout_of_the_last_try_ends_the_job(world: World, state: State, wait_ms: int, why: str) -> None:
     await two_nodes(world, state, limits=ONE_TRY)

@@ -74,13 +74,24 @@ async def test_a_failure_in_limbo_counts_as_it_happens(world: World) -> None:
     """The third ack timeout: the slot stays taken, and the node is suspect and holds it."""
     await join(world)
     await live(world, "n1", "xx")
-    await place(world, limits=ONE_TRY)
+    await bring(world, "DISPATCHED", limits=ONE_TRY)
     world.now_ms += 5_000
     _, changes = await watch(world, sweep(world), judged=True)
     suspected = {"limbo": 1, "recent": 0b111, "standing": Standing.suspect, "probe_at_ms": T0 + 10_000}
     assert changes["nodes"] == {"n1": suspected}
     assert changes["room"] == {1: SUSPECTS}
     assert changes["due"]["n:n1"] == T0 + 10_000
+
+
+async def test_who_was_sent_nothing_owes_no_answer(world: World) -> None:
+    """Whoever dispatched these jobs died before it could hand them over: three of them, and the node is not suspect."""
+    await join(world, max_concurrent_jobs=3)
+    for job_id in (A, B, C):
+        await place(world, job_id, limits=ONE_TRY)
+    world.now_ms += 5_000
+    _, changes = await watch(world, sweep(world), judged=True)
+    assert changes["nodes"] == {"n1": {"limbo": 3}}
+    assert {fields["past"].reason for fields in changes["jobs"].values()} == {"unsent"}
 
 
 async def _hold(world: World, early: bool) -> None:
@@ -130,6 +141,7 @@ WAYS: dict[str, tuple[int, Way]] = {
     "stopped": (1, lambda world: _then(world, stopped, A, 1, "n1")),
     "dropped": (1, _drop),
     "ack_timeout": (1, lambda world: _late(world, "DISPATCHED", 5_000)),
+    "unsent": (0, lambda world: _late(world, "RESERVED", 5_000)),
     "run_timeout": (1, lambda world: _late(world, "RUNNING", 30_000)),
     "lost_early": (1, lambda world: _lose(world, early=True)),
     "lost": (1, lambda world: _lose(world, early=False)),

@@ -90,7 +90,8 @@ class Sweep(JobLife):
         elif self.nodes[job.node].away_until and not self.nodes[job.node].lost_at:
             job.held_until = max(self.nodes[job.node].away_until, self.now)
         else:
-            cause = "run_timeout" if job.accepted else "ack_timeout"
+            unheard = "ack_timeout" if job.dispatched_at else "unsent"
+            cause = "run_timeout" if job.accepted else unheard
             self.move_on(job, cause, cause)
 
     def _is_mass_silence(self) -> bool:

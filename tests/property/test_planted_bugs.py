@@ -29,6 +29,9 @@ BUGS: Final = {
     "an ack timeout frees the slot of a node that may be at work": Bug(
         "settle_job", "CAUSE.ack_timeout", "CAUSE.failed", "the life of a job", "S1 A is at"
     ),
+    "an offer of which nobody heard any more frees the slot of a node that may be at work": Bug(
+        "settle_job", "CAUSE.unsent", "CAUSE.failed", "the life of a job", "S1 A is at"
+    ),
     "a run timeout frees the slot of a node that is at work": Bug(
         "settle_job", "CAUSE.run_timeout", "CAUSE.failed", "the life of a job", "S1 A is at"
     ),

@@ -149,7 +149,7 @@ async def test_a_killed_dispatcher_oversells_leaks_and_loses_nothing(server: Ser
         finished = {(job.node, i, job.attempt) for i, job in cell.jobs.items() if job.state == "FINISHED"}
         assert ended <= heard
         # An offer that nobody took up in time has gone by, and is not carried to its node any more.
-        too_late = {"ack_timeout", "lost_early", "expired"}
+        too_late = {"unsent", "ack_timeout", "lost_early", "expired"}
         ends = [(i, past) for i, job in cell.jobs.items() for past in job.past.attempts]
         gone_by = {f"reserved:{i}:{past.attempt}" for i, past in ends if past.cause in too_late}
         assert retried - gone_by <= heard

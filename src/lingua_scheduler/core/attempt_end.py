@@ -43,6 +43,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause("stopped", "the node stopped working on it without a result", "released", True, blames=True),
     Cause("dropped", "the node came back and no longer has the job", "released", True, blames=True),
     Cause("ack_timeout", "no ack in time", "limbo", True, blames=True),
+    Cause("unsent", "no ack in time, and nobody said that the assignment was written to the node", "limbo", True),
     Cause("run_timeout", "no result in time", "limbo", True, blames=True),
     Cause("lost_early", "the node was lost before it accepted", "limbo", False),
     Cause("lost", "the node was lost", "limbo", True, "lost"),

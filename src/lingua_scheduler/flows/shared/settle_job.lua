@@ -16,7 +16,8 @@ local function settle_job(job_id, now, rules)
   end
   local cause, over_at, look_at = CAUSE.run_timeout, job[JOB.accepted_at_ms] + run_ms, deadline
   if SOURCES.ACCEPTED[job[JOB.state]] then
-    cause, look_at = CAUSE.ack_timeout, now + run_ms
+    -- Who was sent nothing, as far as we know, owes no answer.
+    cause, look_at = job[JOB.state] == "RESERVED" and CAUSE.unsent or CAUSE.ack_timeout, now + run_ms
     over_at = job[JOB.reserved_at_ms] + ticket_of(job_id)[TICKET.ack_ms]
   end
   if now >= over_at then
