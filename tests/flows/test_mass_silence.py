@@ -16,7 +16,7 @@ from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.reap import Settled, reap
 from tests.support.cells import watch
-from tests.support.stage import T0, A, B, bring, join, keep_alive, sweep
+from tests.support.stage import T0, A, B, bring, calls, join, keep_alive, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -135,6 +135,27 @@ async def test_a_silent_node_that_serves_nothing_is_silent(world: World) -> None
     await grow_old(world)
     await sweep(world)
     assert alarms(await world.cell()) == [Event("mass_silence", "", 5, "", "", "0", OFFLINE)]
+
+
+@pytest.mark.parametrize("silent", [5, 40])
+async def test_however_many_are_silent_a_sweep_counts_them_once(world: World, silent: int) -> None:
+    """Two ranges for each of the two kinds of nodes and for those that serve nothing, and twice what is still due."""
+    await join(world, "s", tts_langs=["zh"])
+    await fall_silent(world, silent, 0)
+    before = await calls(world)
+    assert await sweep(world) == Settled(silent + 1, False)
+    spent = await calls(world) - before
+    assert (spent["zcount"], spent["hkeys"]) == (2 * 3 + 2, 1)
+    assert standing(await world.cell(), "s", "s0") == {Standing.stale}
+
+
+async def test_each_sweep_counts_anew(world: World) -> None:
+    await fall_silent(world, 5, 0)
+    for _ in range(3):
+        before = await calls(world)
+        assert await sweep(world) == Settled(5, False)
+        assert (await calls(world) - before)["hkeys"] == 1
+        world.now_ms += 1_000
 
 
 async def test_it_is_told_once_a_minute(world: World) -> None:

@@ -23,6 +23,9 @@ Told = list[str | int]
 class Sweep(JobLife):
     """Looks at what is overdue, in order."""
 
+    #: Whether it was seen in this run of a script that it is rather we who do not hear.
+    is_deaf = False
+
     def settle(self, limit: int) -> tuple[int, bool]:
         """At most `limit` entries; what one settles may settle another. How many, and whether more are due."""
         settled = moved = 0
@@ -96,6 +99,8 @@ class Sweep(JobLife):
 
     def _is_mass_silence(self) -> bool:
         """More than half of a fleet went silent at once: nobody is given up, and somebody is told once a minute."""
+        if self.is_deaf:
+            return True
         standings = [self.standing(node_id) for node_id in self.nodes]
         silent = standings.count(Standing.stale)
         heard = len([standing for standing in standings if standing < Standing.stale])
@@ -104,6 +109,7 @@ class Sweep(JobLife):
         if self.now >= self.counts["silence"] + 60_000:
             self.counts["silence"] = self.now
             self.post("mass_silence", "", silent, "", "", str(heard))
+        self.is_deaf = True
         return True
 
     def named_in_vain(self, job: JobFacts) -> Told:

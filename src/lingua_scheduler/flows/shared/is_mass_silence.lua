@@ -1,7 +1,13 @@
 -- Whether more than half of the fleet fell silent within one window: then it is rather we who do not hear. Nobody is
--- given up for it, and somebody is told, once a minute.
+-- given up for it, and somebody is told, once a minute. A yes holds for the whole run, in which nobody speaks: however
+-- many are silent, they are counted once.
 -- include: post
+local are_we_deaf = false
+
 local function is_mass_silence(now, rules)
+  if are_we_deaf then
+    return true
+  end
   local silent, heard, groups = 0, 0, redis.call("HKEYS", KEY.groups)
   groups[#groups + 1] = 0
   for _, group in ipairs(groups) do
@@ -16,5 +22,6 @@ local function is_mass_silence(now, rules)
     redis.call("HSET", KEY.counts, "silence", now)
     post("mass_silence", "", silent, "", "", tostring(heard), now)
   end
+  are_we_deaf = true
   return true
 end

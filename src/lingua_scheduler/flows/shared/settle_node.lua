@@ -1,6 +1,6 @@
 -- Time has passed for a node: it rested enough, may be probed, fell stale, was lost, or was gone for so long that it is
 -- forgotten. At most `limit` attempts are moved; says how many were.
--- include: node_at, put_node, restand, look_again, lose_node, post
+-- include: node_at, put_node, restand, look_again, lose_node, is_mass_silence, post
 local function settle_node(node_id, limit, now, rules)
   local node = node_at(node_id)
   if node[NODE.lost_at_ms] > 0 then
@@ -21,7 +21,6 @@ local function settle_node(node_id, limit, now, rules)
   end
   -- include: flap, blame
   if away == 0 then
-    -- include: is_mass_silence
     -- We may be deaf, but not for ever.
     if now < gone_at + rules[RULE.mass_silence_ms] and is_mass_silence(now, rules) then
       redis.call("ZADD", KEY.due, now + 1000, "n:" .. node_id)
