@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 --[[ mark: a service of a node was seen not to work. Until the mark ends, the node gets no job that needs the service.
   The same again within a moment is not counted, and a node that is marked too often is left as it is.
-  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · jobs · leases · queue ·
-        due · outbox · counts
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · jobs · leases · queue · due
+        · outbox · counts
   ARGV  now_ms rules, then for each: { node_id service type }               (type "" = the whole node)
   OUT   MARKED until_ms | DEBOUNCED until_ms | LIMITED | UNKNOWN_NODE                                              ]]
 -- include: clock, node_at, regroup, watch_marks, write_tally, serve

@@ -87,8 +87,8 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "zset",
         "a line + `:` + deadline + `:` + job id",
         "0: jobs without a node, each in several lines, in each by deadline: `wsrc:tgt` (its pair), "
-        "`fsrc:tgt:src:tgt` (its fallback and its pair), `ggroup` (every group that could serve it; `xgroup` if some of "
-        "its nodes could not), `nnode` (the node it names)",
+        "`fsrc:tgt:src:tgt` (its fallback and its pair), `ggroup` (every group that could serve it; `xgroup` if some "
+        "of its nodes could not), `nnode` (the node it names)",
         "until the job has a node or ends",
     ),
     Key(
