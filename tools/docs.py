@@ -11,6 +11,7 @@ from lingua_scheduler.config.old_keys import OLD_KEYS
 from lingua_scheduler.config.settings import ORDER, Settings
 from lingua_scheduler.core.attempt_end import CAUSES
 from lingua_scheduler.core.job_state import ENDS, MOVES, STATES
+from lingua_scheduler.core.reasons import AGAINST, SPECIAL, WISHES
 from lingua_scheduler.core.refusal import CODES, Breakdown
 from lingua_scheduler.store.keys import CELL_KEYS, OUTSIDE_KEYS, cell_key, request_tag
 
@@ -55,6 +56,20 @@ exception: `DependencyDown` and `OutcomeUnknown`, told in [architecture.md](arch
 BREAKDOWN_INTRO: Final = """\
 `ALL_CANDIDATES_FULL_OR_FAILED` counts each node of the pool once, under the first reason for which it could not take
 the job: {reasons}."""
+
+REASONS_INTRO: Final = """\
+One list of words says why a node does not take a job, wherever that is told: in the verdicts of `explain_pair` and
+`explain_job`, in the reasons of an attempt and of a wait, in `PREFERRED_NODE_UNAVAILABLE`, and as numbers in
+`ALL_CANDIDATES_FULL_OR_FAILED`. [choosing.md](choosing.md) tells what to do about each."""
+
+AGAINST_INTRO: Final = """\
+The first that holds is given, in this order. A verdict that gives none means that the node could take the job. A node
+that is `seen` or under suspicion could, too: the verdict says so beside it, and it comes last. A refusal counts a node
+of the pool under the number in the last column; where there is none, the node is not in the pool, or in no number."""
+
+CHOICE_INTRO: Final = """\
+An attempt tells which wishes could not be met, as one of the first two words and a reason from above (`bound full`,
+`preferred resting`), and what else was special."""
 
 CAUSES_INTRO: Final = """\
 *Released*: the slot is free at once. *Limbo*: the node may still be at work, so the slot stays taken until the node
@@ -212,11 +227,29 @@ def refusals() -> str:
     )
 
 
+def reasons() -> str:
+    """Every word that says why a node does not take a job."""
+    return page(
+        "# Reasons",
+        REASONS_INTRO,
+        "## What stands against a node",
+        AGAINST_INTRO,
+        table(
+            ("reason", "what it means", "counted as"),
+            ((f"`{r.word}`", r.means, f"`{r.counted}`" if r.counted else "") for r in AGAINST),
+        ),
+        "## What is told of a choice",
+        CHOICE_INTRO,
+        table(("word", "what it means"), ((f"`{word}`", means) for word, means in (WISHES | SPECIAL).items())),
+    )
+
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "config.md": config,
     "keys.md": keys,
     "job-states.md": job_states,
     "refusals.md": refusals,
+    "reasons.md": reasons,
 }
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lingua_scheduler.core.explain import Attempt, Explanation
+from lingua_scheduler.core.explain import Attempt, Explanation, Wait
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.wanted import Hints, Wanted
 from lingua_scheduler.flows.cancel import cancel
@@ -13,6 +13,7 @@ from lingua_scheduler.flows.dispatch import Waiting, dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import fail
+from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.release import release
 from lingua_scheduler.flows.resume import resume
@@ -37,11 +38,21 @@ async def reasons(world: World) -> list[list[str]]:
     return [attempt.reasons for attempt in (await explain(world)).attempts]
 
 
+async def waits(world: World) -> list[list[str] | None]:
+    """What stood against the job's wishes before each attempt that it waited for."""
+    return [attempt.wait.reasons if attempt.wait else None for attempt in (await explain(world)).attempts]
+
+
 def attempt(number: int, node_id: str, candidates: int = 1, **said: object) -> Attempt:
     """An attempt that was made as the test began, at once, by no special choice, and goes on."""
-    usual = {"group": 1, "policy": "random", "reasons": [], "waited_ms": 0, "reserved_at_ms": T0}
+    usual = {"group": 1, "policy": "random", "reasons": [], "wait": None, "reserved_at_ms": T0}
     ends = {"end": "", "ended_at_ms": 0}
     return Attempt(attempt_id=number, node_id=node_id, candidates=candidates, **(usual | ends | said))  # type: ignore[arg-type] # one for each field
+
+
+def told(state: str, *attempts: Attempt, reason: str = "", waiting: Wait | None = None, job_id: str = A) -> Explanation:
+    """What is told of a job that was dispatched from en to zh, when nobody asks for nodes."""
+    return Explanation("en:zh", job_id, state, reason, list(attempts), waiting, None, "")
 
 
 async def test_a_job_on_its_first_attempt_has_one_that_goes_on(world: World) -> None:
@@ -49,7 +60,7 @@ async def test_a_job_on_its_first_attempt_has_one_that_goes_on(world: World) -> 
         await join(world, node_id)
     placed = await place(world)
     answer, changes = await watch(world, explain_job(world.engine, A))
-    assert answer == Explanation("RESERVED", "", [attempt(1, placed.node_id, candidates=3)], 0)
+    assert answer == told("RESERVED", attempt(1, placed.node_id, candidates=3))
     assert changes == {}
 
 
@@ -60,7 +71,7 @@ async def test_a_job_that_is_done_ends_with_its_attempt(world: World) -> None:
     world.now_ms += 700
     await done(world.engine, A, 1, "n1")
     finished = attempt(1, "n1", policy="least_loaded", end="FINISHED", ended_at_ms=T0 + 700)
-    assert await explain(world) == Explanation("FINISHED", "", [finished], 0)
+    assert await explain(world) == told("FINISHED", finished)
 
 
 async def test_every_retry_has_its_own_choice_and_says_how_the_last_one_ended(world: World) -> None:
@@ -72,15 +83,11 @@ async def test_every_retry_has_its_own_choice_and_says_how_the_last_one_ended(wo
     world.now_ms = T0 + 30
     await fail(world.engine, A, 2, "n2", reason="broken")
     # n1 rests, n2 had it and is the only one: it is not let off.
-    assert await explain(world) == Explanation(
+    assert await explain(world) == told(
         "RESERVED",
-        "",
-        [
-            attempt(1, "n1", end="undelivered", ended_at_ms=T0 + 10),
-            attempt(2, "n2", group=2, reserved_at_ms=T0 + 10, end="failed", ended_at_ms=T0 + 30),
-            attempt(3, "n2", group=2, reserved_at_ms=T0 + 30),
-        ],
-        0,
+        attempt(1, "n1", end="undelivered", ended_at_ms=T0 + 10),
+        attempt(2, "n2", group=2, reserved_at_ms=T0 + 10, end="failed", ended_at_ms=T0 + 30),
+        attempt(3, "n2", group=2, reserved_at_ms=T0 + 30),
     )
 
 
@@ -91,11 +98,11 @@ async def test_a_retry_without_a_node_waits_and_then_it_is_said_how_long(world: 
     world.now_ms = T0 + 20
     await fail(world.engine, A, 1, "n1", reason="broken")
     first = attempt(1, "n1", end="failed", ended_at_ms=T0 + 20)
-    assert await explain(world) == Explanation("RETRYING", "", [first], T0 + 20)
+    assert await explain(world) == told("RETRYING", first, waiting=Wait(T0 + 20, T0 + 60_000, []))
     world.now_ms = T0 + 90
     await resume(world.engine, CELL, "n1")
-    second = attempt(2, "n1", reasons=["waited"], waited_ms=70, reserved_at_ms=T0 + 90)
-    assert await explain(world) == Explanation("RESERVED", "", [first, second], 0)
+    second = attempt(2, "n1", reasons=["waited"], wait=Wait(T0 + 20, T0 + 90, []), reserved_at_ms=T0 + 90)
+    assert await explain(world) == told("RESERVED", first, second)
 
 
 async def test_a_job_that_waits_for_its_first_node_has_no_attempts(world: World) -> None:
@@ -103,11 +110,11 @@ async def test_a_job_that_waits_for_its_first_node_has_no_attempts(world: World)
     busy = await give(world, "n1")
     world.now_ms = T0 + 5
     assert isinstance(await dispatch(world.engine, A, "s1", "en", "zh", wanted=Wanted(wait_ms=2_000)), Waiting)
-    assert await explain(world) == Explanation("WAITING", "", [], T0 + 5)
+    assert await explain(world) == told("WAITING", waiting=Wait(T0 + 5, T0 + 2_005, []))
     world.now_ms = T0 + 105
     await done(world.engine, busy, 1, "n1")
-    waited = attempt(1, "n1", reasons=["waited"], waited_ms=100, reserved_at_ms=T0 + 105)
-    assert await explain(world) == Explanation("RESERVED", "", [waited], 0)
+    waited = attempt(1, "n1", reasons=["waited"], wait=Wait(T0 + 5, T0 + 105, []), reserved_at_ms=T0 + 105)
+    assert await explain(world) == told("RESERVED", waited)
 
 
 async def test_a_job_that_waited_in_vain_is_gone(world: World) -> None:
@@ -125,7 +132,7 @@ async def test_a_job_that_is_cancelled_says_so_wherever_it_was(world: World) -> 
     world.now_ms += 40
     await cancel(world.engine, A, "nobody listens")
     ended = attempt(1, "n1", end="cancelled", ended_at_ms=T0 + 40)
-    assert await explain(world) == Explanation("CANCELLED", "nobody listens", [ended], 0)
+    assert await explain(world) == told("CANCELLED", ended, reason="nobody listens")
 
 
 async def test_a_job_that_is_cancelled_while_it_waits_had_what_it_had(world: World) -> None:
@@ -136,15 +143,17 @@ async def test_a_job_that_is_cancelled_while_it_waits_had_what_it_had(world: Wor
     world.now_ms += 40
     await cancel(world.engine, A)
     failed = attempt(1, "n1", end="failed", ended_at_ms=T0)
-    assert await explain(world) == Explanation("CANCELLED", "cancelled", [failed], 0)
+    assert await explain(world) == told("CANCELLED", failed, reason="cancelled", waiting=Wait(T0, T0 + 40, []))
 
 
 async def test_a_job_that_is_cancelled_before_it_had_a_node_had_nothing(world: World) -> None:
     await join(world, max_concurrent_jobs=1)
     await give(world, "n1")
-    await dispatch(world.engine, A, "s1", "en", "zh", wanted=Wanted(wait_ms=2_000))
+    await dispatch(world.engine, A, "s1", "en", "zh", wanted=Wanted(preferred_node_id="n1", wait_ms=2_000))
+    world.now_ms += 40
     await cancel(world.engine, A)
-    assert await explain(world) == Explanation("CANCELLED", "cancelled", [], 0)
+    waited = Wait(T0, T0 + 40, ["preferred full"])
+    assert await explain(world) == told("CANCELLED", reason="cancelled", waiting=waited)
 
 
 async def test_a_job_that_failed_or_expired_says_why(world: World) -> None:
@@ -152,11 +161,11 @@ async def test_a_job_that_failed_or_expired_says_why(world: World) -> None:
     await bring(world, "RUNNING", limits=ONE_TRY)
     await fail(world.engine, A, 1, "n1", reason="broken")
     failed = attempt(1, "n1", end="failed", ended_at_ms=T0)
-    assert await explain(world) == Explanation("FAILED", "broken", [failed], 0)
+    assert await explain(world) == told("FAILED", failed, reason="broken")
     late = f"{CELL}.late"
     await bring(world, "EXPIRED", late)
     expired = attempt(1, "n1", end="expired", ended_at_ms=T0 + 1_000)
-    assert await explain(world, late) == Explanation("EXPIRED", "deadline", [expired], 0)
+    assert await explain(world, late) == told("EXPIRED", expired, reason="deadline", job_id=late)
 
 
 async def test_what_a_lost_node_had_is_explained_by_its_loss(world: World) -> None:
@@ -166,12 +175,8 @@ async def test_what_a_lost_node_had_is_explained_by_its_loss(world: World) -> No
     await join(world, "n2")
     world.now_ms += 500
     await sweep(world)
-    assert await explain(world) == Explanation(
-        "RESERVED",
-        "",
-        [attempt(1, "n1", end="lost", ended_at_ms=T0 + 500), attempt(2, "n2", reserved_at_ms=T0 + 500)],
-        0,
-    )
+    first = attempt(1, "n1", end="lost", ended_at_ms=T0 + 500)
+    assert await explain(world) == told("RESERVED", first, attempt(2, "n2", reserved_at_ms=T0 + 500))
 
 
 class TestWhatStoodAgainstAWish:
@@ -197,7 +202,7 @@ class TestWhatStoodAgainstAWish:
         await join(world, "n1")
         await join(world, "n2")
         await place(world, wanted=Wanted(preferred_node_id="n2"))
-        assert await explain(world) == Explanation("RESERVED", "", [attempt(1, "n2")], 0)
+        assert await explain(world) == told("RESERVED", attempt(1, "n2"))
 
     async def test_the_pool_of_the_session_is_full(self, world: World) -> None:
         await join(world, "n1", labels={"group": "a"}, max_concurrent_jobs=1)
@@ -214,14 +219,74 @@ class TestWhatStoodAgainstAWish:
         assert await reasons(world) == [["panic"]]
 
     async def test_each_attempt_has_reasons_of_its_own(self, world: World) -> None:
-        """n1 drains: the first attempt could not have it. Then n2 leaves, and the job waits for n1."""
+        """n1 drains: the first attempt could not have it. Then n2 leaves, and the job waits for n1, which rests."""
         await join(world, "n1")
         await join(world, "n2")
         await drain(world.engine, CELL, "n1")
         await place(world, wanted=Wanted(preferred_node_id="n1"))
-        await leave(world.engine, CELL, "n2")
+        await heartbeat(world.engine, CELL, "n1", health="degraded")
         await resume(world.engine, CELL, "n1")
+        await leave(world.engine, CELL, "n2")
+        await heartbeat(world.engine, CELL, "n1", health="ready")
         assert await reasons(world) == [["preferred draining"], ["waited"]]
+        assert await waits(world) == [None, ["preferred not_ready"]]
+
+
+class TestWhatStoodAgainstAWishBeforeAWait:
+    """It is kept: a job that waited says what it would rather have had."""
+
+    async def test_of_a_new_job(self, world: World) -> None:
+        for node_id in ("n1", "n2"):
+            await join(world, node_id, max_concurrent_jobs=1)
+        (_, second) = [await give(world, node_id) for node_id in ("n1", "n2")]
+        asked = Wanted(preferred_node_id="n1", wait_ms=2_000)
+        await dispatch(world.engine, A, "s1", "en", "zh", wanted=asked, hints=Hints(bound_node_id="n9"))
+        against = ["bound unknown", "preferred full"]
+        assert await explain(world) == told("WAITING", waiting=Wait(T0, T0 + 2_000, against))
+        world.now_ms += 70
+        await done(world.engine, second, 1, "n2")
+        got = attempt(1, "n2", reasons=["waited"], wait=Wait(T0, T0 + 70, against), reserved_at_ms=T0 + 70)
+        assert await explain(world) == told("RESERVED", got)
+
+    async def test_of_a_new_job_that_insists(self, world: World) -> None:
+        await join(world, max_concurrent_jobs=1)
+        await drain(world.engine, CELL, "n1")
+        asked = Wanted(preferred_node_id="n1", strict=True, wait_ms=2_000)
+        await dispatch(world.engine, A, "s1", "en", "zh", wanted=asked)
+        assert (await explain(world)).waiting == Wait(T0, T0 + 2_000, ["preferred draining"])
+        await resume(world.engine, CELL, "n1")
+        assert (await waits(world), await reasons(world)) == ([["preferred draining"]], [["waited"]])
+
+    async def test_of_each_retry_and_none_of_it_is_mixed_up(self, world: World) -> None:
+        """Full at first, so it waits; then the node drains, and it waits again, and is cancelled at last."""
+        await join(world, max_concurrent_jobs=1)
+        busy = await give(world, "n1")
+        await dispatch(world.engine, A, "s1", "en", "zh", wanted=Wanted(preferred_node_id="n1", wait_ms=2_000))
+        await done(world.engine, busy, 1, "n1")
+        await drain(world.engine, CELL, "n1")
+        await fail(world.engine, A, 1, "n1", reason="broken")
+        assert (await explain(world)).waiting == Wait(T0, T0 + 60_000, ["preferred draining"])
+        await resume(world.engine, CELL, "n1")
+        assert await reasons(world) == [["waited"], ["waited"]]
+        assert await waits(world) == [["preferred full"], ["preferred draining"]]
+
+    async def test_of_one_that_its_fallback_took(self, world: World) -> None:
+        """What stood against its wish when it was placed comes after the wait, and what did before it, before."""
+        await join(world, "yue", semantic_langs=["yue"], nmt_pairs=[["yue", "en"]])
+        await join(world, "zh", semantic_langs=["zh"], nmt_pairs=[["zh", "en"]])
+        await drain(world.engine, CELL, "yue")
+        asked = Wanted(preferred_node_id="yue", wait_ms=2_000)
+        await dispatch(world.engine, A, "s1", "yue", "en", wanted=asked)
+        await leave(world.engine, CELL, "yue")
+        assert await reasons(world) == [["waited", "preferred unknown"]]
+        assert await waits(world) == [["preferred draining"]]
+
+    async def test_of_one_that_wishes_for_nothing_there_is_nothing(self, world: World) -> None:
+        await join(world, max_concurrent_jobs=1)
+        busy = await give(world, "n1")
+        await dispatch(world.engine, A, "s1", "en", "zh", wanted=Wanted(wait_ms=2_000))
+        await done(world.engine, busy, 1, "n1")
+        assert (await waits(world), await reasons(world)) == ([[]], [["waited"]])
 
 
 async def test_an_explanation_lives_as_long_as_the_record(world: World) -> None:
@@ -239,3 +304,6 @@ async def test_an_explanation_lives_as_long_as_the_record(world: World) -> None:
 
 async def test_a_job_that_cannot_be_is_refused(world: World) -> None:
     assert code_of(await explain_job(world.engine, "nothing")) == "INVALID_MESSAGE"
+    wrong: dict[str, Any]
+    for wrong in ({"nodes": 1}, {"cursor": None}, {"cursor": "a b"}, {"count": 0}, {"count": 1_001}):
+        assert code_of(await explain_job(world.engine, A, **wrong)) == "INVALID_MESSAGE"

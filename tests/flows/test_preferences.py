@@ -171,7 +171,7 @@ async def test_a_job_that_insists_can_wait_for_its_node_and_takes_no_other_meanw
     assert (await world.cell()).jobs[A].state == "WAITING"
     await resume(world.engine, CELL, "n1")
     assert (await world.cell()).jobs[A].node == "n1"
-    assert await choice(world) == Choice(1, 1, 0, ["waited"])
+    assert await choice(world) == Choice(1, 1, 0, ["preferred draining", "waited"])
 
 
 async def test_a_job_that_insists_and_fails_is_tried_again_only_on_its_node(world: World) -> None:
@@ -185,7 +185,8 @@ async def test_a_job_that_insists_and_fails_is_tried_again_only_on_its_node(worl
     assert (await world.cell()).jobs[A].state == "RETRYING"
     await resume(world.engine, CELL, "n1")
     job = (await world.cell()).jobs[A]
-    assert (job.state, job.node, job.attempt, job.choice.reasons) == ("RESERVED", "n1", 3, ["waited"])
+    assert (job.state, job.node, job.attempt) == ("RESERVED", "n1", 3)
+    assert job.choice.reasons == ["preferred draining", "waited"]
 
 
 async def test_a_job_that_insists_on_a_node_that_leaves_waits_for_it(world: World) -> None:
@@ -255,7 +256,8 @@ async def test_a_bound_node_that_never_could_is_no_obstacle(world: World, never:
     said, wanted = NEVER[never]
     await join(world, "n1", **said)
     await join(world, "n2", nmt_pairs="any", tts_langs=["zh", "en"], labels={"region": "eu"})
-    assert await given(world, bound_node_id="n1", **wanted) == ("n2", ["bound incapable"])
+    why = "no_pool" if never in {"another pair", "no pair"} else "no_service"
+    assert await given(world, bound_node_id="n1", **wanted) == ("n2", [f"bound {why}"])
 
 
 async def test_a_bound_node_that_is_gone_private_or_excluded_is_no_obstacle(world: World) -> None:
@@ -263,7 +265,7 @@ async def test_a_bound_node_that_is_gone_private_or_excluded_is_no_obstacle(worl
     await join(world, "n2")
     await join(world, "n3")
     assert await given(world, A, bound_node_id="n9", exclude_node_ids=["n3"]) == ("n2", ["bound unknown"])
-    assert await given(world, B, bound_node_id="n1", exclude_node_ids=["n3"]) == ("n2", ["bound incapable"])
+    assert await given(world, B, bound_node_id="n1", exclude_node_ids=["n3"]) == ("n2", ["bound not_permitted"])
     assert await given(world, C, bound_node_id="n2", exclude_node_ids=["n2"]) == ("n3", ["bound excluded"])
 
 

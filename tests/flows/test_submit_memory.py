@@ -113,7 +113,7 @@ class TestPiecesOfOneTurn:
         answer = await Submitter(world.engine, CELL).submit(Ask("s1", "zh", "en", bind_key="t1"))
         assert isinstance(answer, Submitted)
         assert (first.placed.node_id, answer.placed.node_id) == ("n1", "n2")
-        assert await reasons(world, answer.job_id) == ["bound incapable"]
+        assert await reasons(world, answer.job_id) == ["bound no_pool"]
 
     async def test_the_binding_ends_after_a_minute(self, world: World) -> None:
         await fleet(world, 8)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.needs import needs_of
 from lingua_scheduler.core.pair import Pair
-from lingua_scheduler.core.records import HEARD_STEP_MS, PastAttempt, Standing, Ticket
+from lingua_scheduler.core.records import HEARD_STEP_MS, Choice, PastAttempt, Standing, Ticket
 from lingua_scheduler.core.refusal import Breakdown, Refusal, refuse
 from lingua_scheduler.core.wanted import Hints, Policy, Wanted, wishes_of
 from lingua_scheduler.flows.attempts import Delivered, Moved
@@ -82,18 +82,20 @@ class JobFlows(Sweep):
         )
         job = JobFacts(ticket, self.now, seed, wanted, hints, payload=body)
         told = self.named_in_vain(job)
-        found = None if told else self.choose(job)
-        if found:
+        node_id, choice = ("", Choice()) if told else self.choose(job)
+        if node_id:
             self.jobs[job_id] = job
-            self.reserve(job, *found)
+            self.reserve(job, node_id, choice)
             self.counts["accepted"] += 1
             sticks = ticket.policy == Policy.sticky_pool
-            pool = dict(self.nodes[found[0]].word.labels).get("group", "") if sticks else ""
-            return Placed("RESERVED", found[0], job.epoch, job.attempt, int(job.acks), pool, is_new=True)
+            pool = dict(self.nodes[node_id].word.labels).get("group", "") if sticks else ""
+            return Placed("RESERVED", node_id, job.epoch, job.attempt, int(job.acks), pool, is_new=True)
         told = told or self.refused(job)
         capable = told[0] not in {"NO_CAPABLE_NODE", "PREFERRED_NODE_NOT_CAPABLE"}
         if capable and ticket.wait_ms and len(self.waiting()) < self.rules.max_waiting:
             self.jobs[job_id], job.waits = job, True
+            in_vain = told[0] == "PREFERRED_NODE_UNAVAILABLE"
+            job.choice = Choice(reasons=[f"preferred {told[1]}"] if in_vain else choice.reasons)
             return self._waiting(job)
         self.counts["refused.full" if capable else "refused.incapable"] += 1
         return self._refusal(told, job, pair)

@@ -73,12 +73,24 @@ class JobLife(CellFacts):
         if node_id in job.wanted.exclude_node_ids:
             return "excluded"
         if not self.is_fit(node_id, job, named=named):
-            return "marked" if self.is_fit(node_id, job, named=named, marked=True) else "incapable"
+            return self._unfit(node_id, job, named=named)
         standing = self.standing(node_id)
         return "" if standing in _ROOM else standing.name
 
-    def choose(self, job: JobFacts, owed: set[str] | None = None) -> tuple[str, Choice] | None:
-        """The node of its turn, the node it names, else by its policy; and what stood against its wishes."""
+    def _unfit(self, node_id: str, job: JobFacts, *, named: bool) -> str:
+        """What a node that is not fit for a job lacks."""
+        node, own, spare = self.nodes[node_id], job.ticket.pair, job.ticket.fallback
+        if not any(node.serves(pair) for pair in (own, spare) if pair):
+            return "no_pool"
+        if not self.is_fit(node_id, job, named=True, marked=True):
+            return "no_service" if node.serves(own) or self.pair_for(job) == spare else "fallback"
+        return "marked" if self.is_fit(node_id, job, named=named, marked=True) else "not_permitted"
+
+    def choose(self, job: JobFacts, owed: set[str] | None = None) -> tuple[str, Choice]:
+        """The node of its turn, the node it names, else by its policy; and what stood against its wishes.
+
+        If there is none, its name is "".
+        """
         wanted, hints, policy, reasons = job.wanted, job.hints, job.ticket.policy, list[str]()
         preferred = wanted.preferred_node_id
         avoid, spare = {past.node for past in job.history} | set(hints.seen_node_ids) | (owed or set()), ""
@@ -102,7 +114,9 @@ class JobLife(CellFacts):
         found = found or self._pick(job, groups, avoid)
         if not found and spare:
             found = (spare, 1, ["suspect"] if self.standing(spare) == Standing.suspect else [])
-        return found and (found[0], Choice(self.group(found[0]), found[1], policy, [*reasons, *found[2]]))
+        if not found:
+            return "", Choice(reasons=reasons)
+        return found[0], Choice(self.group(found[0]), found[1], policy, [*reasons, *found[2]])
 
     @staticmethod
     def _had(node_id: str, job: JobFacts) -> bool:
@@ -250,16 +264,22 @@ class JobLife(CellFacts):
     def place(self, job: JobFacts, *, waited: bool = False) -> bool:
         """Give a job without a node its next one, if there is one."""
         seed, owed = job.seed, set[str]()
-        found = self.choose(job)
-        while found and found[0] not in owed and self.nodes[found[0]].serves_on_at:
-            owed.add(found[0])
-            found = self.choose(job, owed)
-        if found is None or found[0] in owed:
+        node_id, choice = self.choose(job)
+        while node_id and node_id not in owed and self.nodes[node_id].serves_on_at:
+            owed.add(node_id)
+            node_id, choice = self.choose(job, owed)
+        if not node_id or node_id in owed:
             job.seed = seed
+            if not waited:
+                job.choice = replace(job.choice, reasons=choice.reasons)
             return False
-        node_id, choice = found
-        self.assign(job, node_id, replace(choice, reasons=[*choice.reasons, "waited"]) if waited else choice)
+        self.assign(job, node_id, self._after_waiting(job, choice) if waited else choice)
         return True
+
+    @staticmethod
+    def _after_waiting(job: JobFacts, choice: Choice) -> Choice:
+        """What stood against its wishes when it began to wait comes first."""
+        return replace(choice, reasons=[*job.choice.reasons, "waited", *choice.reasons])
 
     def assign(self, job: JobFacts, node_id: str, choice: Choice) -> None:
         self.counts["attempt.again" if job.attempt else "accepted"] += 1
@@ -292,7 +312,8 @@ class JobLife(CellFacts):
                     self.nodes[node_id].serves_on_at = self.now
                     break
                 served += 1
-                self.assign(waiting[0], node_id, Choice(self.group(node_id), 1, waiting[0].ticket.policy, ["waited"]))
+                choice = Choice(self.group(node_id), 1, waiting[0].ticket.policy)
+                self.assign(waiting[0], node_id, self._after_waiting(waiting[0], choice))
         if fallen:
             served += self.let_fall()
         self.had_room = self._have_room()

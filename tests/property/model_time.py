@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -15,6 +15,9 @@ from tests.property.model_life import JobLife
 if TYPE_CHECKING:
     from tests.property.facts import JobFacts
     from tests.property.model_cell import LeaseId
+
+#: What no time will mend.
+NEVER: Final = ("unknown", "no_pool", "no_service", "fallback", "not_permitted")
 
 #: A refusal as it travels: the code, and what is said with it.
 Told = list[str | int]
@@ -116,7 +119,7 @@ class Sweep(JobLife):
         """A job that names a node which could never have it, or insists on one that cannot have it now."""
         named = job.wanted.preferred_node_id
         why = self.why_not(named, job, named=True) if named else ""
-        if why in {"unknown", "incapable"}:
+        if why in NEVER:
             return ["PREFERRED_NODE_NOT_CAPABLE"]
         return ["PREFERRED_NODE_UNAVAILABLE", why] if why and job.wanted.strict else []
 

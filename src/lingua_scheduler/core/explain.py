@@ -1,4 +1,8 @@
-"""Why a job went where it went: one structure, for a job after the fact and for a pair now."""
+"""Why a job goes, went or would go where it does: one structure, whatever was asked.
+
+For a pair it has the nodes and no attempts; for a job its attempts, its wait, and the nodes if they were asked for. All
+reasons are words of `core/reasons.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,36 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lingua_scheduler.core.job_state import WAITING_STATES
+from lingua_scheduler.core.job_state import ENDS, WAITING_STATES
 from lingua_scheduler.core.wanted import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lingua_scheduler.core.records import Choice, JobRecord
+    from lingua_scheduler.core.records import Choice, JobRecord, Ticket
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Whether a node could take the job now: `reason` is "" or the first thing that stands against it."""
+
+    node_id: str
+    reason: str
+    used: int
+    max: int
+    health: int
+    #: It is taken only when no node above suspicion can.
+    suspect: bool
+    #: It had the job, has it, or has seen its utterance: it is taken only when no other can.
+    seen: bool
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """A time without a node. Of one that goes on, `until_ms` is when it ends at the latest."""
+
+    since_ms: int
+    until_ms: int
+    #: Which wishes could not be met when it began. That nobody had room goes without saying.
+    reasons: list[str]
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -27,8 +54,8 @@ class Attempt(msgspec.Struct, frozen=True):
     policy: str
     #: Which wishes could not be met (`preferred full`), and what was special (`waited`, `suspect`, `panic`).
     reasons: list[str]
-    #: How long the job had been without a node.
-    waited_ms: int
+    #: The wait before it; None if there was none.
+    wait: Wait | None
     reserved_at_ms: int
     #: How it ended: a cause of docs/job-states.md, `FINISHED`, or "" while it goes on.
     end: str
@@ -36,20 +63,44 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """A job's way so far. `waiting_since_ms` is 0 unless it is without a node now."""
+    """The answer to every "why". Of a pair there is no job: its id and its state are "", and it had no attempts."""
 
-    state: str
-    reason: str
-    attempts: list[Attempt]
-    waiting_since_ms: int
+    pair: str
+    job_id: str = ""
+    state: str = ""
+    #: Why it ended.
+    reason: str = ""
+    attempts: list[Attempt] = []
+    #: The wait in which it is, or in which it ended.
+    waiting: Wait | None = None
+    #: Some of the fleet, by name; None: nobody asked.
+    nodes: list[Verdict] | None = None
+    #: Where the next page of nodes begins; "": there is none.
+    cursor: str = ""
 
 
-def explain_record(job: JobRecord) -> Explanation:
+def explain_record(job: JobRecord, ticket: Ticket) -> Explanation:
     """What a job's record tells of its way."""
-    attempts = list(_attempts(job))
-    free_at = attempts[-1].ended_at_ms if attempts else job.created_at_ms
-    waits = job.state in WAITING_STATES
-    return Explanation(job.state, job.past.reason, attempts, free_at if waits else 0)
+    return Explanation(
+        pair=ticket.pair,
+        job_id=ticket.job,
+        state=job.state,
+        reason=job.past.reason,
+        attempts=list(_attempts(job)),
+        waiting=_waiting(job, ticket),
+    )
+
+
+def _waiting(job: JobRecord, ticket: Ticket) -> Wait | None:
+    past = job.past.attempts
+    since = past[-1].ended_at_ms if past else job.created_at_ms
+    if job.state in WAITING_STATES:
+        until = job.deadline_at_ms if job.attempt else job.created_at_ms + ticket.wait_ms
+        return Wait(since, until, job.past.reasons)
+    lost = past and (past[-1].attempt, past[-1].next_state) == (job.attempt, "RETRYING")
+    if job.state in ENDS and (lost or not job.attempt):
+        return Wait(since, job.ended_at_ms, job.past.reasons)
+    return None
 
 
 def _attempts(job: JobRecord) -> Iterator[Attempt]:
@@ -66,14 +117,19 @@ def _attempts(job: JobRecord) -> Iterator[Attempt]:
 def _attempt(
     number: int, node_id: str, choice: Choice, free_at: int, reserved_at: int, end: str, ended_at: int
 ) -> Attempt:
+    reasons, wait = choice.reasons, None
+    if "waited" in reasons:
+        # What comes before this word was so when the wait began, what comes after it when the wait was over.
+        began = reasons.index("waited")
+        reasons, wait = reasons[began:], Wait(free_at, reserved_at, reasons[:began])
     return Attempt(
         attempt_id=number,
         node_id=node_id,
         group=choice.group,
         candidates=choice.candidates,
         policy=Policy(choice.policy).name,
-        reasons=choice.reasons,
-        waited_ms=reserved_at - free_at,
+        reasons=reasons,
+        wait=wait,
         reserved_at_ms=reserved_at,
         end=end,
         ended_at_ms=ended_at,

@@ -81,8 +81,12 @@ for i = 3, #ARGV, 2 do
         end
       end
       local may_come = answer[1] ~= "NO_CAPABLE_NODE" and answer[1] ~= "PREFERRED_NODE_NOT_CAPABLE"
-      -- include: may_wait, join_queue
+      -- include: may_wait, join_queue, past_of
       if may_come and ticket[TICKET.wait_ms] > 0 and may_wait(packed_rules) then
+        reasons = reasons or { "preferred " .. answer[2] }
+        if #reasons > 0 then
+          past_of(job)[PAST.reasons] = reasons
+        end
         redis.call("HSET", KEY.jobs, job_id .. ":ticket", ARGV[i])
         if body ~= "" then
           redis.call("HSET", KEY.jobs, job_id .. ":payload", body)

@@ -1,58 +1,71 @@
 #!lua flags=no-writes
---[[ explain: a page of the fleet, and of each node whether it could take a job now, or the first reason why not.
-  KEYS  nodes · standing · groups · pairs
-  ARGV  now_ms rules, then for each: { ticket cursor count }                (cursor "0" = from the start)
-  OUT   VERDICTS cursor { node_id reason record }                           (reason "" = it could take it)           ]]
--- include: pair_for, groups_of, fitting_groups
+--[[ explain: a job as it is known; and of a page of nodes whether each could take it now, or the first reason why not.
+  KEYS  nodes · standing · groups · pairs · jobs
+  ARGV  now_ms rules, then for each: { job_id cursor count ticket }         (job_id "" = one that would have the ticket;
+                                                                             cursor "" = from the start, count 0 = none)
+  OUT   EXPLAINED { { record ticket } } cursor { node_id reason seen record }   ({ } = there is no job; cursor "" = the
+        UNKNOWN_JOB                                                          last page; reason "" = it could take it) ]]
+-- include: ticket_of, against
 local answers = {}
 
-local function set_of(...)
-  local set = {}
-  for _, groups in ipairs({ ... }) do
-    for _, group in ipairs(groups) do
-      set[group] = true
-    end
+-- The names of the next nodes, in order, so that no page repeats or misses a node that stays, whoever comes and goes
+-- in between; and where the page after them begins.
+local function page_of(cursor, count)
+  local names, page = {}, {}
+  for _, node_id in ipairs(redis.call("HKEYS", KEY.nodes)) do
+    names[#names + 1] = node_id > cursor and node_id or nil
   end
-  return set
+  table.sort(names)
+  for n = 1, math.min(count, #names) do
+    page[n] = names[n]
+  end
+  return page, #names > count and page[count] or ""
 end
 
-for i = 3, #ARGV do
-  local ticket, cursor, count = unpack(cmsgpack.unpack(ARGV[i]))
-  local wishes, excluded = ticket[TICKET.wishes][1], {}
+-- The nodes that had the job or have it, and those that have seen its utterance.
+local function seen_by(job, wishes)
+  local seen = { [job and job[JOB.node] or ""] = true }
+  for _, attempt in ipairs(job and job[JOB.past][PAST.attempts] or {}) do
+    seen[attempt[PAST_ATTEMPT.node]] = true
+  end
+  for _, node_id in ipairs(wishes and wishes[WISHES.seen] or {}) do
+    seen[node_id] = true
+  end
+  return seen
+end
+
+local function verdicts_on(page, ticket, job)
+  local wishes, excluded, verdicts = ticket[TICKET.wishes][1], {}, {}
   for _, node_id in ipairs(wishes and wishes[WISHES.excluded] or {}) do
     excluded[node_id] = true
   end
   local named, strict = wishes and wishes[WISHES.named], wishes and wishes[WISHES.strict] == 1
-  local pair, fallback = ticket[TICKET.pair], ticket[TICKET.fallback]
-  local served = pair_for(ticket)
+  local seen, reason_against = seen_by(job, wishes), against(ticket)
+  for n, packed in ipairs(#page > 0 and redis.call("HMGET", KEY.nodes, unpack(page)) or {}) do
+    local node_id, node = page[n], cmsgpack.unpack(packed)
+    local standing, reason = node[NODE.standing], excluded[node_id] and "excluded"
+    reason = reason or reason_against(node[NODE.group], node_id == named)
+    reason = reason or standing > STANDING.suspect and STANDING.names[standing + 1]
+    reason = reason or strict and node_id ~= named and "not_named"
+    verdicts[n] = { node_id, reason or "", seen[node_id] == true, node }
+  end
+  return verdicts
+end
 
-  local function fit(waived)
-    return set_of(fitting_groups(pair, ticket, waived), fitting_groups(served, ticket, waived))
+for i = 3, #ARGV do
+  local job_id, cursor, count, ticket = unpack(cmsgpack.unpack(ARGV[i]))
+  local answer, job = { "UNKNOWN_JOB" }, nil
+  if not ticket then
+    local packed = redis.call("HGET", KEY.jobs, job_id)
+    job, ticket = packed and cmsgpack.unpack(packed), packed and ticket_of(job_id)
   end
-  local pool, spare = set_of(groups_of(pair, 0)), fallback ~= "" and set_of(groups_of(fallback, 0)) or {}
-  local fitting, permitted, working = fit(LACK.private + LACK.marked), fit(LACK.marked), fit(LACK.private)
-  local page = redis.call("HSCAN", KEY.nodes, cursor, "COUNT", count)
-  local verdicts = {}
-  for n = 1, #page[2], 2 do
-    local node_id, node = page[2][n], cmsgpack.unpack(page[2][n + 1])
-    local group, standing, reason = node[NODE.group], node[NODE.standing], ""
-    if excluded[node_id] then
-      reason = "excluded"
-    elseif strict and node_id ~= named then
-      reason = "not_named"
-    elseif not pool[group] and not spare[group] then
-      reason = "no_pool"
-    elseif not fitting[group] then
-      reason = (pool[group] or served == fallback) and "no_service" or "fallback"
-    elseif not permitted[group] and node_id ~= named then
-      reason = "not_permitted"
-    elseif not working[group] then
-      reason = "marked"
-    elseif standing > STANDING.suspect then
-      reason = STANDING.names[standing + 1]
+  if ticket then
+    answer = { "EXPLAINED", job and { { job, ticket } } or {}, "", {} }
+    if count > 0 then
+      local page, next_cursor = page_of(cursor, count)
+      answer[3], answer[4] = next_cursor, verdicts_on(page, ticket, job)
     end
-    verdicts[#verdicts + 1] = { node_id, reason, node }
   end
-  answers[#answers + 1] = cmsgpack.pack({ "VERDICTS", page[1], verdicts })
+  answers[#answers + 1] = cmsgpack.pack(answer)
 end
 return answers

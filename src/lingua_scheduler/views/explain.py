@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
+from msgspec.structs import replace
 
-from lingua_scheduler.core.explain import Explanation, explain_record
+from lingua_scheduler.core.explain import Explanation, Verdict, explain_record
 from lingua_scheduler.core.health import health
-from lingua_scheduler.core.ids import check_cell, check_cursor, check_int
-from lingua_scheduler.core.records import NodeRecord
-from lingua_scheduler.core.refusal import Invalid, Refusal
+from lingua_scheduler.core.ids import cell_of, check_bool, check_cell, check_id, check_int
+from lingua_scheduler.core.records import JobRecord, NodeRecord, Ticket
+from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.core.ticket import make_ticket
 from lingua_scheduler.core.wanted import Hints, Wanted
-from lingua_scheduler.store.face import Answer, Face, pack
-from lingua_scheduler.views.job import read_job
+from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
@@ -22,30 +21,13 @@ if TYPE_CHECKING:
 NODES_PER_PAGE: Final = 200
 
 
-class _Verdicts(Answer, frozen=True, tag="VERDICTS"):
+class _Explained(Answer, frozen=True, tag="EXPLAINED"):
+    jobs: list[tuple[JobRecord, Ticket]]
     cursor: str
-    nodes: list[tuple[str, str, NodeRecord]]
+    nodes: list[tuple[str, str, bool, NodeRecord]]
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    """Whether a node could take the job: `reason` is "" or the first thing that stands against it."""
-
-    node_id: str
-    reason: str
-    used: int
-    max: int
-    health: int
-    suspect: bool
-
-
-class Page(msgspec.Struct, frozen=True):
-    """Some of the fleet. The next page begins at `cursor`; "0": there is none."""
-
-    cursor: str
-    nodes: list[Verdict]
-
-
-_EXPLAIN: Final = Face("views/explain", _Verdicts)
+_EXPLAIN: Final = Face("views/explain", _Explained, refuses=("UNKNOWN_JOB",))
 
 
 async def explain_pair(
@@ -55,26 +37,53 @@ async def explain_pair(
     tgt_lang: str,
     *,
     wanted: Wanted = Wanted(),  # noqa: B008 - frozen
-    cursor: str = "0",
+    cursor: str = "",
     count: int = NODES_PER_PAGE,
-) -> Page | Refusal:
-    """A dry run: who could take such a job now, and for each other node the first reason why not. A page at a time."""
+) -> Explanation | Refusal:
+    """A dry run: who could take such a job now, and for each other node the first reason why not.
+
+    At most `count` nodes by name, from `cursor` on. A node that stays registered is on exactly one page.
+    """
     try:
         cell = check_cell(cell)
-        _, ticket = make_ticket(f"{cell}.explain", "explain", src_lang, tgt_lang, wanted=wanted, hints=Hints())
-        item = pack((ticket, check_cursor(cursor), check_int("count", count, 1, 1_000)))
+        pair, ticket = make_ticket(f"{cell}.explain", "explain", src_lang, tgt_lang, wanted=wanted, hints=Hints())
+        item = pack(("", *_page(cursor, count), ticket))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _EXPLAIN(engine, cell, item)
-    assert isinstance(answer, _Verdicts)  # noqa: S101 - it refuses nothing
+    assert isinstance(answer, _Explained)  # noqa: S101 - only a job can be unknown
+    return _with_nodes(Explanation(str(pair)), answer)
+
+
+async def explain_job(
+    engine: Engine, job_id: str, *, nodes: bool = False, cursor: str = "", count: int = NODES_PER_PAGE
+) -> Explanation | Refusal:
+    """Why a job went where it went, attempt by attempt.
+
+    With `nodes` also who could take it now, as `explain_pair` says it, but for all that this very job asked for.
+    """
+    try:
+        cell = cell_of(job_id)
+        cursor, count = _page(cursor, count)
+        item = pack((job_id, cursor, count if check_bool("nodes", nodes) else 0))
+    except Invalid as invalid:
+        return invalid.refusal
+    answer = await _EXPLAIN(engine, cell, item)
+    if isinstance(answer, No):
+        return refuse(answer.code, job_id=job_id)
+    told = explain_record(*answer.jobs[0])
+    return _with_nodes(told, answer) if nodes else told
+
+
+def _page(cursor: object, count: object) -> tuple[str, int]:
+    """From which name on, and how many nodes at most."""
+    after = "" if isinstance(cursor, str) and not cursor else check_id("cursor", cursor)
+    return after, check_int("count", count, 1, 1_000)
+
+
+def _with_nodes(told: Explanation, answer: _Explained) -> Explanation:
     verdicts = [
-        Verdict(node_id, reason, node.used, node.max, health(node), node.probe_at_ms > 0)
-        for node_id, reason, node in answer.nodes
+        Verdict(node_id, reason, node.used, node.max, health(node), node.probe_at_ms > 0, seen)
+        for node_id, reason, seen, node in answer.nodes
     ]
-    return Page(answer.cursor, verdicts)
-
-
-async def explain_job(engine: Engine, job_id: str) -> Explanation | Refusal:
-    """Why a job went where it went, attempt by attempt."""
-    job = await read_job(engine, job_id)
-    return job if isinstance(job, Refusal) else explain_record(job.record)
+    return replace(told, nodes=verdicts, cursor=answer.cursor)

@@ -115,7 +115,7 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "MEMORY",
         "PLACE",
         "REMEMBERED",
-        "VERDICTS",
+        "EXPLAINED",
         "PAIRED",
         "PAIRING",
         "WAITING",

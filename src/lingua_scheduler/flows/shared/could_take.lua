@@ -1,9 +1,9 @@
--- Whether a node could take a job here and now: its record, or why not.
+-- Whether a node could take a job here and now: its record, or why not, and whether it never could.
 -- include: node_at, is_fit
 local function could_take(node_id, ticket, waived)
   local node, wishes = node_at(node_id), ticket[TICKET.wishes][1]
   if not node then
-    return nil, "unknown"
+    return nil, "unknown", true
   end
   for _, excluded in ipairs(wishes[WISHES.excluded]) do
     if excluded == node_id then
@@ -11,7 +11,9 @@ local function could_take(node_id, ticket, waived)
     end
   end
   if not is_fit(node[NODE.group], ticket, waived) then
-    return nil, is_fit(node[NODE.group], ticket, waived + LACK.marked) and "marked" or "incapable"
+    -- include: against
+    local why = against(ticket)(node[NODE.group], waived > 0)
+    return nil, why, why ~= "marked"
   end
   local standing = node[NODE.standing]
   return standing <= STANDING.suspect and node or nil, STANDING.names[standing + 1]

@@ -6,8 +6,8 @@ local function named_in_vain(ticket)
   if not wishes or wishes[WISHES.named] == "" then
     return nil
   end
-  local node, why = could_take(wishes[WISHES.named], ticket, LACK.private)
-  if why == "unknown" or why == "incapable" then
+  local node, why, never = could_take(wishes[WISHES.named], ticket, LACK.private)
+  if never then
     return { "PREFERRED_NODE_NOT_CAPABLE" }
   elseif not node and wishes[WISHES.strict] == 1 then
     return { "PREFERRED_NODE_UNAVAILABLE", why }

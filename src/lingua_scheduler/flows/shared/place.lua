@@ -1,6 +1,7 @@
 -- Give a job without a node its next attempt, on a node that has not had it while another has room. Says whether there
--- was one. A number that was passed over is written down in the note on the last attempt, for those who ask again.
--- include: had_by, groups_for, choose, assign
+-- was one; if not, what stood against its wishes is kept. A number that was passed over is written down in the note on
+-- the last attempt, for those who ask again.
+-- include: had_by, groups_for, choose, assign, past_of
 local function place(job_id, job, ticket, entry, now)
   local had, seed, groups, owed = had_by(job), job[JOB.seed], groups_for(ticket, 0), {}
   local node_id, node, choice, reasons = choose(groups, job, ticket, had)
@@ -11,10 +12,11 @@ local function place(job_id, job, ticket, entry, now)
   end
   if not node_id or owed[node_id] then
     job[JOB.seed] = seed
+    past_of(job)[PAST.reasons] = reasons
     return false
   end
   if job[JOB.state] == "RETRYING" or job[JOB.state] == "WAITING" then
-    reasons[#reasons + 1] = "waited"
+    table.insert(reasons, 1, "waited")
   end
   assign(job_id, job, node_id, node, choice, reasons, ticket, entry, now)
   return true
