@@ -13,7 +13,7 @@ from lingua_scheduler.core.reasons import AGAINST
 from lingua_scheduler.core.refusal import Breakdown, Refusal
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.disconnect import disconnect
-from lingua_scheduler.flows.dispatch import Placed, Waiting, dispatch, refused
+from lingua_scheduler.flows.dispatch import Placed, Waiting, dispatch
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat
@@ -97,19 +97,17 @@ async def test_a_refusal_counts_what_is_explained(world: World) -> None:
     assert answer.breakdown == Breakdown(pool=found.total(), **found)
 
 
-async def test_the_refusal_of_a_job_that_insists_and_has_waited_counts_what_is_explained(world: World) -> None:
-    """Those that could take it, if it did not insist, are in the pool and in no other number."""
+async def test_the_refusal_of_a_job_that_insists_and_has_waited_says_what_is_explained(world: World) -> None:
     await fleet(world)
-    wanted: dict[str, Any] = {"preferred_node_id": "full", "strict": True, "exclude_node_ids": ["excluded"]}
-    answer = await dispatch(world.engine, A, "s1", "en", "zh", wanted=Wanted(**wanted, wait_ms=1))
+    wanted = {"preferred_node_id": "full", "strict": True, "exclude_node_ids": ["excluded"]}
+    answer = await dispatch(world.engine, A, "s1", "en", "zh", wanted=Wanted(**wanted, wait_ms=1))  # type: ignore[arg-type]
     assert isinstance(answer, Waiting)
     reasons = await explain(world, **wanted)
     assert {node_id for node_id, reason in reasons.items() if reason == "not_named"} == ABLE
     world.now_ms += 1
     await sweep(world)
-    (told,) = [refused(event) for event, _ in (await world.cell()).outbox if event.kind == "refused"]
-    found = Counter(COUNTED[reason] for reason in reasons.values() if reason != "no_pool")
-    assert told.breakdown == Breakdown(pool=found.total(), **{name: found[name] for name in found if name})
+    (told,) = [event.detail for event, _ in (await world.cell()).outbox if event.kind == "refused"]
+    assert told == f"1 PREFERRED_NODE_UNAVAILABLE {reasons['full']}"
 
 
 async def test_a_verdict_says_how_the_node_does(world: World) -> None:

@@ -94,10 +94,12 @@ class JobFlows(Sweep):
         capable = told[0] not in {"NO_CAPABLE_NODE", "PREFERRED_NODE_NOT_CAPABLE"}
         if capable and ticket.wait_ms and len(self.waiting()) < self.rules.max_waiting:
             self.jobs[job_id], job.waits = job, True
+            self.counts["wait.first"] += 1
             in_vain = told[0] == "PREFERRED_NODE_UNAVAILABLE"
             job.choice = Choice(reasons=[f"preferred {told[1]}"] if in_vain else choice.reasons)
             return self._waiting(job)
-        self.counts["refused.full" if capable else "refused.incapable"] += 1
+        empty = told[0] == "NO_CAPABLE_NODE" and not told[3]
+        self.counts["refused.pool_empty" if empty else f"refused.{told[0]}"] += 1
         return self._refusal(told, job, pair)
 
     def _waiting(self, job: JobFacts) -> Waiting:

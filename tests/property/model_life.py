@@ -219,7 +219,7 @@ class JobLife(CellFacts):
             if node.suspect:
                 self.judge(job.node)
                 self.watch(job.node)
-        self.counts[f"attempt.{cause}"] += 1
+        self.counts[f"{'retry' if told == 'RETRYING' else 'attempt'}.{cause}"] += 1
         following = job.attempt + (told == "RETRYING")
         ended = (
             job.attempt,
@@ -293,7 +293,7 @@ class JobLife(CellFacts):
         job.waits = False
         self.serve()
         job.waits = True
-        self.place(job)
+        self.counts["wait.again"] += not self.place(job)
 
     def serve(self) -> int:
         """Nodes that came to have room since the last time take those who wait for them, by deadline. How many did."""
@@ -363,6 +363,7 @@ class JobLife(CellFacts):
             self.close(job, cause, end)
         elif not job.attempt:
             self.counts["accepted"] += 1
+            self.counts["attempt.none"] += 1
         job.waits = False
         job.reason = reason
         self.finish(job, end, reason, self.rules.result_ttl_ms)

@@ -94,7 +94,8 @@ for i = 3, #ARGV, 2 do
         join_queue(job_id, job, ticket, "WAITING", now + ticket[TICKET.wait_ms])
         waits, waits_for = job, ticket
       else
-        tally(may_come and "refused.full" or "refused.incapable", 1)
+        local nobody = answer[1] == "NO_CAPABLE_NODE" and answer[4] == 0
+        tally("refused." .. (nobody and "pool_empty" or answer[1]), 1)
       end
     end
   end

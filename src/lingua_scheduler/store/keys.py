@@ -104,8 +104,8 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "counts",
         "hash",
         "name",
-        "jobs accepted, refused, and ended by state; attempts by how they ended; number of the last group and epoch; "
-        "the schema of all records",
+        "jobs accepted, refused by code, and ended by state; attempts by how they ended, retries by why; waits; "
+        "number of the last group and epoch; the schema of all records",
         "as the cell",
     ),
 )

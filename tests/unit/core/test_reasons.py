@@ -20,8 +20,8 @@ WORDS: Final = AGAINST_A_NODE | {*WISHES, *SPECIAL}
 #: Words that the Lua says only when it means a reason: an event or a list has none of these names.
 TELLING: Final = WORDS - Standing.__members__.keys() | {"suspect"}
 
-#: The names of a label and of a counter.
-OTHERS: Final = {"group", "accepted"}
+#: The names of a label and of counters.
+OTHERS: Final = {"group", "accepted", "pool_empty"}
 
 #: Who says which of them, beside the standings, which are generated.
 SPEAKERS: Final[dict[str, set[str]]] = {

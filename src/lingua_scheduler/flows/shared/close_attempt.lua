@@ -21,7 +21,7 @@ local function close_attempt(job_id, job, cause, next_state, now, rules)
     look_again(node_id, node, now, rules)
   end
   put_node(node_id, node)
-  tally("attempt." .. cause.name, 1)
+  tally((next_state == "RETRYING" and "retry." or "attempt.") .. cause.name, 1)
   local entry, attempts = NEW.past_attempt, past_of(job)[PAST.attempts]
   entry[PAST_ATTEMPT.attempt] = attempt
   entry[PAST_ATTEMPT.node] = node_id

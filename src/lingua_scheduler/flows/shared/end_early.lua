@@ -5,7 +5,9 @@ local function end_early(job_id, job, state, cause, reason, now, rules)
   past[PAST.reason] = reason
   if job[JOB.state] == "RETRYING" or job[JOB.state] == "WAITING" then
     -- include: ticket_of, leave_queue
-    tally("accepted", job[JOB.attempt] == 0 and 1 or 0)
+    local never = job[JOB.attempt] == 0 and 1 or 0
+    tally("accepted", never)
+    tally("attempt.none", never)
     leave_queue(job_id, job, ticket_of(job_id))
   else
     close_attempt(job_id, job, cause, state, now, rules)
