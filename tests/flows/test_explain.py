@@ -99,8 +99,8 @@ async def test_a_refusal_counts_what_is_explained(world: World) -> None:
 
 async def test_the_refusal_of_a_job_that_insists_and_has_waited_says_what_is_explained(world: World) -> None:
     await fleet(world)
-    wanted = {"preferred_node_id": "full", "strict": True, "exclude_node_ids": ["excluded"]}
-    answer = await dispatch(world.engine, A, "s1", "en", "zh", wanted=Wanted(**wanted, wait_ms=1))  # type: ignore[arg-type]
+    wanted: dict[str, Any] = {"preferred_node_id": "full", "strict": True, "exclude_node_ids": ["excluded"]}
+    answer = await dispatch(world.engine, A, "s1", "en", "zh", wanted=Wanted(**wanted, wait_ms=1))
     assert isinstance(answer, Waiting)
     reasons = await explain(world, **wanted)
     assert {node_id for node_id, reason in reasons.items() if reason == "not_named"} == ABLE
