@@ -168,7 +168,7 @@ class TestHowManyMayWait:
         assert [isinstance(answer, Waiting) for answer in asked] == [True, True, False, False]
         assert code_of(asked[2]) == "ALL_CANDIDATES_FULL_OR_FAILED"
         cell = await world.cell()
-        assert (len(waiting(cell)), cell.counts["refused.full"]) == (2, 2)
+        assert (len(waiting(cell)), cell.counts["refused.ALL_CANDIDATES_FULL_OR_FAILED"]) == (2, 2)
         # One that is served makes room for another.
         await done(world.engine, A, 1, "n1")
         answer = await dispatch(world.engine, others[3], "s1", "en", "zh", seed=1, wanted=wanted)

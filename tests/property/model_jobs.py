@@ -98,8 +98,7 @@ class JobFlows(Sweep):
             in_vain = told[0] == "PREFERRED_NODE_UNAVAILABLE"
             job.choice = Choice(reasons=[f"preferred {told[1]}"] if in_vain else choice.reasons)
             return self._waiting(job)
-        empty = told[0] == "NO_CAPABLE_NODE" and not told[3]
-        self.counts["refused.pool_empty" if empty else f"refused.{told[0]}"] += 1
+        self.count_refusal(told)
         return self._refusal(told, job, pair)
 
     def _waiting(self, job: JobFacts) -> Waiting:

@@ -83,8 +83,10 @@ class Sweep(JobLife):
 
     def _look_at_job(self, job: JobFacts) -> None:
         if job.waits and not job.attempt:
-            told = " ".join(map(str, self.named_in_vain(job) or self.refused(job)))
-            self.post("refused", job.ticket.job, 0, "", "", f"{self.now - job.created_at} {told}")
+            told = self.named_in_vain(job) or self.refused(job)
+            detail = " ".join(map(str, [self.now - job.created_at, *told]))
+            self.post("refused", job.ticket.job, 0, "", "", detail)
+            self.count_refusal(told)
             self.counts["refused.waited"] += 1
             del self.jobs[job.ticket.job]
         elif self.now >= job.deadline_at:
@@ -114,6 +116,10 @@ class Sweep(JobLife):
             self.post("mass_silence", "", silent, "", "", str(heard))
         self.is_deaf = True
         return True
+
+    def count_refusal(self, told: Told) -> None:
+        empty = told[0] == "NO_CAPABLE_NODE" and not told[3]
+        self.counts["refused.pool_empty" if empty else f"refused.{told[0]}"] += 1
 
     def named_in_vain(self, job: JobFacts) -> Told:
         """A job that names a node which could never have it, or insists on one that cannot have it now."""

@@ -94,8 +94,8 @@ for i = 3, #ARGV, 2 do
         join_queue(job_id, job, ticket, "WAITING", now + ticket[TICKET.wait_ms])
         waits, waits_for = job, ticket
       else
-        local nobody = answer[1] == "NO_CAPABLE_NODE" and answer[4] == 0
-        tally("refused." .. (nobody and "pool_empty" or answer[1]), 1)
+        -- include: tally_refusal
+        tally_refusal(answer)
       end
     end
   end

@@ -38,7 +38,7 @@ class Counts(msgspec.Struct, frozen=True):
     refused: dict[str, int]
     #: Of these with `NO_CAPABLE_NODE`: no registered node serves the pair at all. The others lack something.
     pool_empty: int
-    #: Of these with `ALL_CANDIDATES_FULL_OR_FAILED`: they waited in vain. The others were not allowed to wait.
+    #: Of these: they waited in vain. The others were not allowed to wait, or it would have been no use.
     waited_in_vain: int
     #: How often a node was looked for.
     tries: int
@@ -92,9 +92,8 @@ def _counts(found: dict[str, int]) -> Counts:
     refused = {code: number(f"refused.{code}") for code in REFUSED}
     # A job that was cancelled while it waited for its first node was accepted, and never got one.
     reserved = accepted - number("attempt.none") + retried
-    tries = reserved + waited + waited_again + empty + sum(refused.values())
     refused["NO_CAPABLE_NODE"] += empty
-    refused["ALL_CANDIDATES_FULL_OR_FAILED"] += late
+    tries = reserved + waited + waited_again + sum(refused.values()) - late
     return Counts(
         accepted=accepted,
         ended={state: number(state) for state in ENDS},
