@@ -21,7 +21,7 @@ from lingua_scheduler.flows.resume import resume
 from lingua_scheduler.views.explain import explain_job, explain_pair
 from tests.support.cells import watch
 from tests.support.pasts import give
-from tests.support.stage import A, B, code_of, join, place
+from tests.support.stage import A, B, calls, code_of, join, place
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -90,9 +90,11 @@ class TestAJobsOwnNodes:
         await place(world)
         await leave(world.engine, CELL, "n1")
         assert await explain(world) == {}
+        before = await calls(world)
         told = await explain_job(world.engine, A)
         assert isinstance(told, Explanation)
         assert told.nodes is None
+        assert "hkeys" not in await calls(world) - before, "who does not ask for nodes does not pay for them"
 
     async def test_those_that_had_it_or_have_it_or_saw_its_utterance_are_told(self, world: World) -> None:
         for node_id in ("n1", "n2", "n3", "n4"):
@@ -187,6 +189,7 @@ class TestPages:
         while True:
             told = await ask(cursor=cursor, count=count)
             assert 0 < len(told.nodes) <= count
+            assert told.nodes[0].node_id > cursor
             found += told.nodes
             if not told.cursor:
                 break

@@ -14,6 +14,7 @@ from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.leave import leave
+from lingua_scheduler.flows.mark import mark
 from lingua_scheduler.flows.resume import resume
 from tests.support.cells import watch
 from tests.support.stage import T0, A, B, C, join, place
@@ -159,6 +160,13 @@ async def test_a_job_that_insists_takes_no_other_node(world: World) -> None:
         assert await given(world, f"{CELL}.{number}", **insists) == ("n1", [])
     refused = ask(world, preferred_node_id="n1", strict=True)
     assert await watch(world, refused) == (unavailable("n1", "full"), {})
+
+
+async def test_a_private_node_that_is_named_and_marked_could_have_it_later(world: World) -> None:
+    await join(world, "n1", accept_public_jobs=False)
+    await mark(world.engine, CELL, "n1", "", "asr")
+    refused = ask(world, preferred_node_id="n1", strict=True)
+    assert await watch(world, refused) == (unavailable("n1", "marked"), {})
 
 
 async def test_a_job_that_insists_can_wait_for_its_node_and_takes_no_other_meanwhile(world: World) -> None:

@@ -26,7 +26,7 @@ AGAINST: Final[tuple[Reason, ...]] = (
     Reason("excluded", "it is among the job's `exclude_node_ids`", "excluded"),
     Reason("no_pool", "it serves neither the pair nor its fallback"),
     Reason("no_service", "it lacks a service, the voice, a label or the way back", "no_service"),
-    Reason("fallback", "it serves only the fallback, and a live node serves the pair itself"),
+    Reason("fallback", "it serves only the fallback, which is not asked now"),
     Reason("not_permitted", "it takes only jobs that name it", "not_permitted"),
     Reason("marked", "a service that the job needs was seen not to work there", "marked"),
     Reason("lost", "it was given up", "stale"),

@@ -83,10 +83,7 @@ for i = 3, #ARGV, 2 do
       local may_come = answer[1] ~= "NO_CAPABLE_NODE" and answer[1] ~= "PREFERRED_NODE_NOT_CAPABLE"
       -- include: may_wait, join_queue, past_of
       if may_come and ticket[TICKET.wait_ms] > 0 and may_wait(packed_rules) then
-        reasons = reasons or { "preferred " .. answer[2] }
-        if #reasons > 0 then
-          past_of(job)[PAST.reasons] = reasons
-        end
+        past_of(job)[PAST.reasons] = reasons or { "preferred " .. answer[2] }
         redis.call("HSET", KEY.jobs, job_id .. ":ticket", ARGV[i])
         if body ~= "" then
           redis.call("HSET", KEY.jobs, job_id .. ":payload", body)
