@@ -30,6 +30,8 @@ EXPLANATIONS: Final = ROOT / "tests" / "mutants.toml"
 #: The searches are asked again for every mutant that the flow tests let through, so they go less deep here.
 ENVIRONMENT: Final = {"LINGUA_EXHAUSTIVE_DEPTH": "3"}
 _BASELINE_S: Final = 900.0
+#: A run takes its time; what it has found out outlives it, however it ends.
+_SAVED_EVERY: Final = 100
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -137,6 +139,8 @@ class Run:
             self.outcomes.append(Outcome(mutant, verdict.by, verdict.why))
             survived = sum(not outcome.by for outcome in self.outcomes)
             done, total = len(self.outcomes), self._remembered + len(self._waiting)
+            if done % _SAVED_EVERY == 0:
+                self._memory.save()
             _say(f"{done} of {total}, {survived} survived, {time.monotonic() - self._began:.0f} s")
 
 
