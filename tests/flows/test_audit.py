@@ -336,7 +336,7 @@ PLANTED: list[tuple[str, list[Deed], Found, Found]] = [
     ),
     (
         "a job that waits while a node of its fallback has room and nobody else lives",
-        waits_for(F, "wyue:en", "fen:zh:yue:en", "x1", "x2", fallback="en:zh"),
+        waits_for(F, "wyue:en", "fen:zh:yue:en", fallback="en:zh"),
         {("L1", F)},
         NOT_PAGED,
     ),
@@ -480,7 +480,7 @@ async def test_a_node_with_room_that_somebody_is_about_to_look_at_lets_nobody_wa
 
 
 async def test_who_is_about_to_go_to_the_fallback_does_not_wait_in_vain(world: World) -> None:
-    for deed in waits_for(F, "wyue:en", "fen:zh:yue:en", "x1", "x2", fallback="en:zh"):
+    for deed in waits_for(F, "wyue:en", "fen:zh:yue:en", fallback="en:zh"):
         await deed(world)
     await command(world, "ZADD", "due", T0, "f:")
     assert await audit_whole(world.engine, CELL) == []

@@ -9,14 +9,22 @@ import msgspec
 import pytest
 
 from lingua_scheduler.core.capability import SERVICES
-from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.records import Rules
+from lingua_scheduler.core.refusal import Breakdown, Refusal
+from lingua_scheduler.core.wanted import Wanted
+from lingua_scheduler.flows.disconnect import disconnect
+from lingua_scheduler.flows.dispatch import dispatch
+from lingua_scheduler.flows.drain import drain
+from lingua_scheduler.flows.mark import mark
 from lingua_scheduler.flows.resume import resume
 from tests.support.cells import watch
-from tests.support.stage import A, B, join, sweep
+from tests.support.pasts import give
+from tests.support.stage import A, B, C, D, calls, code_of, join, keep_alive, sweep
 from tests.support.wishes import HINDRANCES, SPOKEN, ask, given, hinder, incapable, none_free
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
+    from tests.flows.conftest import MakeWorld
     from tests.support.world import World
 
 NOT_ALL = "none has all of the services, labels and directions that are asked for"
@@ -108,7 +116,7 @@ async def test_a_fallback_that_could_do_it_counts_though_it_may_not_yet(world: W
     refused = ask(world, A, "yue:en")
     assert await watch(world, refused) == (none_free("yue:en", pool=1, no_service=1), {})
     await hinder(world, "yue", "stale", "yue:en")
-    assert await given(world, A, "yue:en") == ("zh", [])
+    assert await given(world, A, "yue:en") == ("zh", ["fell back"])
     refused = ask(world, B, "yue:en")
     assert await watch(world, refused) == (none_free("yue:en", pool=1, full=1), {})
 
@@ -124,7 +132,7 @@ async def test_a_fallback_has_to_meet_the_needs_too(world: World) -> None:
     refused = ask(world, A, "yue:en")
     assert await watch(world, refused) == (incapable(NO_REPAIR.format("yue"), "yue:en"), {})
     await join(world, "zh2", **ZH)
-    assert await given(world, A, "yue:en") == ("zh2", [])
+    assert await given(world, A, "yue:en") == ("zh2", ["fell back"])
     assert await ask(world, B, "yue:en") == none_free("yue:en", pool=2, full=1, no_service=1)
 
 
@@ -133,7 +141,7 @@ async def test_a_fallback_is_spoken_in_the_language_it_falls_back_to(world: Worl
     refused = ask(world, A, "en:yue", services=SPOKEN)
     assert await watch(world, refused) == (incapable("none translates into yue", "en:yue"), {})
     await join(world, "n2", nmt_pairs=[["en", "zh"]], tts_langs=["zh"])
-    assert await given(world, A, "en:yue", services=SPOKEN) == ("n2", [])
+    assert await given(world, A, "en:yue", services=SPOKEN) == ("n2", ["fell back"])
 
 
 @pytest.mark.parametrize(
@@ -237,3 +245,103 @@ async def test_refusals_of_one_tick_are_those_of_their_own_needs(world: World) -
         incapable(f"2 serve the pair, but {NOT_ALL}"),
         toneless,
     ]
+
+
+async def test_a_pool_that_is_full_is_counted_in_two_calls_for_each_group(world: World) -> None:
+    """The whole group, and those that are full: where these are all, nobody looks for other reasons."""
+    for number in range(3):
+        await join(world, f"n{number}", labels={"kind": str(number)}, max_concurrent_jobs=1)
+        await give(world, f"n{number}")
+    before = await calls(world)
+    assert code_of(await dispatch(world.engine, A, "s1", "en", "zh", seed=1)) == "ALL_CANDIDATES_FULL_OR_FAILED"
+    counted = await calls(world) - before
+    # And one whether anything is due.
+    assert counted["zcount"] == 3 * 2 + 1
+
+
+async def test_a_private_node_that_the_job_names_is_counted_as_marked_if_it_is(world: World) -> None:
+    await join(world, "n1", accept_public_jobs=False)
+    await mark(world.engine, CELL, "n1", "", "asr")
+    await join(world, "n2", max_concurrent_jobs=1)
+    await give(world, "n2")
+    answer = await dispatch(world.engine, A, "s1", "en", "zh", seed=1, wanted=Wanted(preferred_node_id="n1"))
+    assert isinstance(answer, Refusal)
+    assert answer.breakdown == Breakdown(pool=2, full=1, marked=1)
+
+
+class TestWaitsThatEndInOneSweep:
+    """Why they were in vain is found out once for all who want the same, until something has changed."""
+
+    @staticmethod
+    async def refusals(world: World) -> list[Breakdown]:
+        """What those who waited in vain were told, in order."""
+        told = [event.detail.split() for event, _ in (await world.cell()).outbox if event.kind == "refused"]
+        assert {code for _, code, *_ in told} <= {"ALL_CANDIDATES_FULL_OR_FAILED"}
+        return [Breakdown(*map(int, numbers)) for _, _, *numbers in told]
+
+    @staticmethod
+    async def fill(world: World, number: int = 1, **said: Any) -> None:
+        """Nodes n1, n2, ... that are full for long, each of a kind of its own."""
+        for n in range(1, number + 1):
+            await join(world, f"n{n}", max_concurrent_jobs=1, labels={"kind": f"{n}"}, **said)
+            await hinder(world, f"n{n}", "full")
+
+    async def test_a_node_falls_stale_between_two(self, world: World) -> None:
+        await self.fill(world, 2)
+        for job_id, wait_ms in ((A, 34_000), (B, 34_999), (C, 35_001), (D, 36_000)):
+            await ask(world, job_id, wait_ms=wait_ms)
+        world.now_ms += 30_000
+        await keep_alive(world, "n1")
+        world.now_ms += 6_000
+        await sweep(world)
+        before, after = Breakdown(pool=2, full=2), Breakdown(pool=2, full=1, stale=1)
+        assert await self.refusals(world) == [before, before, after, after]
+
+    async def test_a_node_is_forgotten_between_two(self, make_world: MakeWorld) -> None:
+        world = await make_world(Rules(node_record_ttl_ms=1_000))
+        await self.fill(world)
+        await join(world, "n2", connection="x")
+        await disconnect(world.engine, CELL, "n2", "x")
+        for job_id, wait_ms in ((A, 1_000), (B, 2_000)):
+            await ask(world, job_id, wait_ms=wait_ms)
+        world.now_ms += 500
+        await sweep(world)
+        world.now_ms += 1_500
+        await sweep(world)
+        assert await self.refusals(world) == [Breakdown(pool=2, full=1, stale=1), Breakdown(pool=1, full=1)]
+
+    async def test_each_is_told_of_its_own_pair_and_needs_and_wishes(self, world: World) -> None:
+        await self.fill(world, nmt_pairs=[["en", "zh"], ["en", "fr"]], services={"tone": False})
+        await join(world, "fr", nmt_pairs=[["en", "fr"]], services={"asr": False})
+        await join(world, "drained", nmt_pairs=[["en", "zh"]])
+        await drain(world.engine, CELL, "drained")
+        usual: dict[str, Any] = {"services": ["asr", "nmt"], "wait_ms": 1_000}
+        await ask(world, f"{CELL}.0", "en:zh", **usual)
+        await ask(world, f"{CELL}.1", "en:fr", **usual)
+        await ask(world, f"{CELL}.2", "en:zh", **usual | {"services": ["tone"]})
+        await ask(world, f"{CELL}.3", "en:zh", **usual, exclude_node_ids=["n1"])
+        await ask(world, f"{CELL}.4", "en:zh", **usual)
+        world.now_ms += 1_000
+        await sweep(world)
+        first, *others, last = await self.refusals(world)
+        assert first == last == Breakdown(pool=2, full=1, draining=1)
+        assert others == [
+            Breakdown(pool=2, full=1, no_service=1),
+            Breakdown(pool=2, no_service=1, draining=1),
+            Breakdown(pool=2, draining=1, excluded=1),
+        ]
+
+    async def test_fifty_cost_hardly_more_than_one(self, world: World) -> None:
+        """However many kinds of nodes there are to be counted."""
+        await self.fill(world, 20)
+        costs = []
+        for number in (1, 50):
+            for n in range(number):
+                await ask(world, f"{CELL}.{n}", wait_ms=1_000)
+            world.now_ms += 1_000
+            before = await calls(world)
+            await sweep(world)
+            costs.append(await calls(world) - before)
+        assert costs[0]["zcount"] == costs[1]["zcount"] > 20
+        assert costs[1].total() - costs[0].total() < 49 * 12
+        assert len(await self.refusals(world)) == 51

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
+from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.evict import evict
 from lingua_scheduler.flows.fail import fail
@@ -18,7 +21,7 @@ from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.intents import Intended
 from lingua_scheduler.flows.resume import resume
 from tests.support.cells import watch
-from tests.support.stage import A, B, code_of, join, place
+from tests.support.stage import A, B, code_of, join, keep_alive, place
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -112,3 +115,17 @@ async def test_drains_of_one_tick_each_get_their_own_answer(world: World) -> Non
     assert [code_of(answer) for answer in answers] == ["", "UNKNOWN_NODE", ""]
     assert changes["room"] == {1: 2}
     assert (await world.cell()).jobs[A].state == "RESERVED"
+
+
+async def test_a_drain_that_finds_its_node_silent_lets_those_who_wait_fall_back(world: World) -> None:
+    """Whoever judges a node first serves those who wait for just that, and counts them."""
+    await join(world, "yue", semantic_langs=["yue"], nmt_pairs=[["yue", "en"]], max_concurrent_jobs=1)
+    await join(world, "zh", semantic_langs=["zh"], nmt_pairs=[["zh", "en"]])
+    limits = Limits(timeout_ms=90_000, ack_ms=60_000)
+    for job_id in (A, B):
+        await dispatch(world.engine, job_id, "s1", "yue", "en", limits=limits, wanted=Wanted(wait_ms=60_000), seed=1)
+    world.now_ms += 35_000
+    await keep_alive(world, "zh")
+    assert isinstance(await drain(world.engine, CELL, "yue"), Intended)
+    cell = await world.cell()
+    assert (cell.jobs[B].node, cell.counts["accepted"]) == ("zh", 2)

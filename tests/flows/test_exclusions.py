@@ -63,7 +63,7 @@ async def test_when_every_node_has_seen_it_any_will_do(world: World) -> None:
         await join(world, node_id)
     for seed in spread_seeds(9):
         what: dict[str, Any] = {"seen_node_ids": ["n2", "n0", "n1"], "seed": seed}
-        assert await given(world, f"{CELL}.{seed}", **what) == (drawn(seed, nodes), [])
+        assert await given(world, f"{CELL}.{seed}", **what) == (drawn(seed, nodes), ["again"])
         assert (await choice(world, f"{CELL}.{seed}")).candidates == 3
         await done(world.engine, f"{CELL}.{seed}", 1, drawn(seed, nodes))
 
@@ -72,7 +72,7 @@ async def test_a_node_that_has_seen_it_is_taken_when_the_others_are_full_or_excl
     await pair_of_nodes(world)
     await join(world, "n3")
     await hinder(world, "n1", "full")
-    assert await given(world, exclude_node_ids=["n2"], seen_node_ids=["n3"]) == ("n3", [])
+    assert await given(world, exclude_node_ids=["n2"], seen_node_ids=["n3"]) == ("n3", ["again"])
     assert (await choice(world)).candidates == 1
 
 
@@ -82,7 +82,7 @@ async def test_names_that_nobody_has_and_nodes_of_other_pairs_leave_nothing_out(
     await join(world, "none", nmt_pairs=[])
     names = ["n9", "other", "none", "n"]
     assert await given(world, A, exclude_node_ids=names) == ("n1", [])
-    assert await given(world, B, seen_node_ids=[*names, "n1"]) == ("n1", [])
+    assert await given(world, B, seen_node_ids=[*names, "n1"]) == ("n1", ["again"])
     refused = ask(world, C, exclude_node_ids=[*names, "n1"])
     assert await watch(world, refused) == (none_free(pool=1, excluded=1), {})
 
@@ -144,7 +144,7 @@ async def test_what_was_seen_comes_before_a_wish_while_another_can(world: World)
     seen: dict[str, Any] = {"seen_node_ids": ["n1"], "last_node_id": "n1", "policy": "spread"}
     assert await given(world, A, preferred_node_id="n1", **seen) == ("n2", ["preferred seen"])
     assert await given(world, B, bound_node_id="n1", **seen) == ("n2", ["bound seen"])
-    assert await given(world, C, preferred_node_id="n1", **seen) == ("n1", ["preferred seen"])
-    assert await given(world, D, bound_node_id="n1", **seen) == ("n1", ["bound seen"])
+    assert await given(world, C, preferred_node_id="n1", **seen) == ("n1", ["preferred seen", "last node", "again"])
+    assert await given(world, D, bound_node_id="n1", **seen) == ("n1", ["bound seen", "last node", "again"])
     await done(world.engine, A, 1, "n2")
-    assert await given(world, f"{CELL}.e", preferred_node_id="n1", strict=True, **seen) == ("n1", [])
+    assert await given(world, f"{CELL}.e", preferred_node_id="n1", strict=True, **seen) == ("n1", ["again"])

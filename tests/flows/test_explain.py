@@ -35,8 +35,9 @@ ZH: dict[str, Any] = {"semantic_langs": ["zh", "en"], "nmt_pairs": [["zh", "en"]
 ABLE = {"could", "doubtful"}
 #: How a refusal counts those that could not; "" is not at all.
 COUNTED = {reason.word: reason.counted for reason in AGAINST}
-#: Whom nobody could have in a fleet: one that is not there, the spare of another pair, and those that a job could have.
-ELSEWHERE = {"unknown", "fallback", "not_named", "seen"}
+#: Whom nobody could have in a fleet: one that is not there, the spare of another pair, and those that a job had or
+#: could have.
+ELSEWHERE = {"unknown", "fallback", "had", "not_named", "seen"}
 
 
 async def explain(world: World, pair: str = "en:zh", **wanted: Any) -> dict[str, str]:

@@ -87,7 +87,7 @@ async def test_every_retry_has_its_own_choice_and_says_how_the_last_one_ended(wo
         "RESERVED",
         attempt(1, "n1", end="undelivered", ended_at_ms=T0 + 10),
         attempt(2, "n2", group=2, reserved_at_ms=T0 + 10, end="failed", ended_at_ms=T0 + 30),
-        attempt(3, "n2", group=2, reserved_at_ms=T0 + 30),
+        attempt(3, "n2", group=2, reasons=["again"], reserved_at_ms=T0 + 30),
     )
 
 
@@ -101,7 +101,7 @@ async def test_a_retry_without_a_node_waits_and_then_it_is_said_how_long(world: 
     assert await explain(world) == told("RETRYING", first, waiting=Wait(T0 + 20, T0 + 60_000, []))
     world.now_ms = T0 + 90
     await resume(world.engine, CELL, "n1")
-    second = attempt(2, "n1", reasons=["waited"], wait=Wait(T0 + 20, T0 + 90, []), reserved_at_ms=T0 + 90)
+    second = attempt(2, "n1", reasons=["waited", "again"], wait=Wait(T0 + 20, T0 + 90, []), reserved_at_ms=T0 + 90)
     assert await explain(world) == told("RESERVED", first, second)
 
 
@@ -267,7 +267,7 @@ class TestWhatStoodAgainstAWishBeforeAWait:
         await fail(world.engine, A, 1, "n1", reason="broken")
         assert (await explain(world)).waiting == Wait(T0, T0 + 60_000, ["preferred draining"])
         await resume(world.engine, CELL, "n1")
-        assert await reasons(world) == [["waited"], ["waited"]]
+        assert await reasons(world) == [["waited"], ["waited", "again"]]
         assert await waits(world) == [["preferred full"], ["preferred draining"]]
 
     async def test_of_one_that_its_fallback_took(self, world: World) -> None:
@@ -278,7 +278,7 @@ class TestWhatStoodAgainstAWishBeforeAWait:
         asked = Wanted(preferred_node_id="yue", wait_ms=2_000)
         await dispatch(world.engine, A, "s1", "yue", "en", wanted=asked)
         await leave(world.engine, CELL, "yue")
-        assert await reasons(world) == [["waited", "preferred unknown"]]
+        assert await reasons(world) == [["waited", "preferred unknown", "fell back"]]
         assert await waits(world) == [["preferred draining"]]
 
     async def test_of_one_that_wishes_for_nothing_there_is_nothing(self, world: World) -> None:

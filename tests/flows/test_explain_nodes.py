@@ -20,8 +20,8 @@ from lingua_scheduler.flows.mark import mark
 from lingua_scheduler.flows.resume import resume
 from lingua_scheduler.views.explain import explain_job, explain_pair
 from tests.support.cells import watch
-from tests.support.pasts import give
-from tests.support.stage import A, B, calls, code_of, join, place
+from tests.support.pasts import FAILED, doubt, give, live
+from tests.support.stage import A, B, calls, code_of, join, keep_alive, nodes_of, place, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -113,6 +113,49 @@ class TestAJobsOwnNodes:
         await heartbeat(world.engine, CELL, "n1", health="degraded")
         await fail(world.engine, A, 1, "n1", reason="broken")
         assert await explain(world) == {"n1": "not_ready*", "n2": "not_ready"}
+
+    async def lose(self, world: World, **wanted: Any) -> None:
+        """n1 has a long job, and is under suspicion when it fails A; n2 and n3 have no room."""
+        for node_id, slots in (("n1", 4), ("n2", 1), ("n3", 1)):
+            await join(world, node_id, max_concurrent_jobs=slots)
+            limits, there = Limits(ack_ms=50_000, run_ms=50_000), Wanted(preferred_node_id=node_id, strict=True)
+            await place(world, f"{CELL}.at-{node_id}", limits=limits, wanted=there)
+        await live(world, "n1", 2 * FAILED)
+        await place(world, A, wanted=Wanted(**wanted))
+        await fail(world.engine, A, 1, "n1", reason="broken")
+
+    async def test_a_suspect_that_had_it_cannot_have_it_before_it_is_tried_again(self, world: World) -> None:
+        """As it is told so it is: the sweep of that moment gives it the job."""
+        await self.lose(world)
+        world.now_ms += 4_999
+        await keep_alive(world, "n1", "n2", "n3")
+        await sweep(world)
+        assert await explain(world) == {"n1": "had*", "n2": "full", "n3": "full"}
+        world.now_ms += 1
+        assert await explain(world) == {"n1": "*", "n2": "full", "n3": "full"}
+        await sweep(world)
+        assert nodes_of(await world.cell(), A) == ["n1"]
+
+    async def test_a_suspect_that_had_it_can_have_it_where_most_are_suspect(self, world: World) -> None:
+        await self.lose(world)
+        await drain(world.engine, CELL, "n2")
+        assert await explain(world) == {"n1": "had*", "n2": "draining", "n3": "full"}
+        await drain(world.engine, CELL, "n3")
+        assert await explain(world) == {"n1": "*", "n2": "draining", "n3": "draining"}
+
+    async def test_a_suspect_that_had_it_can_have_it_where_it_insists(self, world: World) -> None:
+        await self.lose(world, preferred_node_id="n1", strict=True)
+        assert await explain(world) == {"n1": "*", "n2": "full", "n3": "full"}
+
+    async def test_a_suspect_that_saw_its_utterance_or_has_it_now_can_have_it(self, world: World) -> None:
+        """Only who had the job itself is barred, and of those only who is under suspicion."""
+        for node_id in ("n1", "n2", "n3", "n4"):
+            await join(world, node_id)
+        await doubt(world, "n2")
+        await place(world, wanted=Wanted(preferred_node_id="n1"), hints=Hints(seen_node_ids=["n2"]))
+        await fail(world.engine, A, 1, "n1", reason="broken")
+        told = await explain(world)
+        assert (told["n1"], told["n2"]) == ("*", "*")
 
     async def test_a_job_that_insists_is_told_of_its_node(self, world: World) -> None:
         await join(world, "n1", max_concurrent_jobs=1, accept_public_jobs=False)

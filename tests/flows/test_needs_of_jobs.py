@@ -178,7 +178,7 @@ async def test_a_two_way_job_with_a_voice_needs_both_voices(world: World) -> Non
 
 async def test_a_two_way_job_has_no_fallback(world: World) -> None:
     await join(world, "n1", semantic_langs=["zh", "en"], nmt_pairs=[["zh", "en"], ["en", "zh"]])
-    assert await given(world, A, "yue:en") == ("n1", [])
+    assert await given(world, A, "yue:en") == ("n1", ["fell back"])
     refused = ask(world, B, "yue:en", two_way=True)
     assert await watch(world, refused) == (incapable(NO_REPAIR.format("yue"), "yue:en"), {})
     refused = ask(world, B, "en:yue", two_way=True)

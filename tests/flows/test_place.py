@@ -18,7 +18,7 @@ from lingua_scheduler.flows.mark import mark
 from lingua_scheduler.views.waiting import HasNode, Place, read_place
 from tests.support.cells import watch
 from tests.support.pasts import doubt, give
-from tests.support.stage import T0, A, B, C, bring, code_of, join, place, sweep
+from tests.support.stage import T0, A, B, C, D, bring, code_of, join, place, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -179,3 +179,46 @@ class TestHowLongItMayTake:
         await heartbeat(world.engine, CELL, "n1", max_concurrent_jobs=2)
         assert await read_place(world.engine, A) == HasNode("RESERVED")
         assert await read_place(world.engine, B) == Place(1, T0 + 30_000, None)
+
+    async def test_who_waits_for_one_node_alone_counts_on_it_alone(self, world: World) -> None:
+        """Of five nodes; those before it that wait for the same one count, and for another do not."""
+        names = [f"n{number}" for number in range(1, 6)]
+        for node_id in names:
+            await join(world, node_id, max_concurrent_jobs=1)
+            await work(world, node_id, 800)
+        for node_id in names:
+            await fill(world, node_id)
+        start = T0 + 4_000
+        await wait(world, C, 70_000)
+        assert await read_place(world.engine, C) == Place(1, start + 30_000, 160)
+        await wait(world, A, 60_000, preferred_node_id="n1", strict=True)
+        assert await read_place(world.engine, A) == Place(1, start + 30_000, 800)
+        await wait(world, B, 50_000, preferred_node_id="n1", strict=True)
+        await wait(world, D, 50_000, preferred_node_id="n2", strict=True)
+        assert await read_place(world.engine, A) == Place(3, start + 30_000, 1_600)
+
+    async def test_those_of_another_pair_before_it_in_the_line_of_its_nodes_count(self, world: World) -> None:
+        """Its place is that among those of its own pair; but the node serves all of them before."""
+        await join(world, nmt_pairs=[["en", "zh"], ["en", "fr"]], max_concurrent_jobs=1)
+        await work(world, "n1", 800)
+        await fill(world, "n1")
+        for number in range(9):
+            await wait(world, f"{CELL}.f{number}", 50_000, "en:fr")
+        await wait(world, B, 70_000, "en:fr")
+        await wait(world, C, 55_000, exclude_node_ids=["n9"])
+        await wait(world, A)
+        assert await read_place(world.engine, A) == Place(2, T0 + 30_800, 11 * 800)
+        assert await read_place(world.engine, C) == Place(1, T0 + 30_800, 10 * 800)
+
+    async def test_of_several_lines_the_longest_counts(self, world: World) -> None:
+        """Two kinds of nodes could have it; at one of them two others are before it."""
+        await join(world, "n1", max_concurrent_jobs=1)
+        await join(world, "n2", max_concurrent_jobs=1, tts_langs=["zh"])
+        for node_id in ("n1", "n2"):
+            await work(world, node_id, 800)
+        for node_id in ("n1", "n2"):
+            await fill(world, node_id)
+        for job_id in (B, C):
+            await wait(world, job_id, 50_000, services=("nmt", "tts"))
+        await wait(world, A)
+        assert await read_place(world.engine, A) == Place(3, T0 + 31_600, 3 * 400)

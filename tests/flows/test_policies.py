@@ -85,10 +85,11 @@ async def test_spread_avoids_the_last_node_while_another_can(world: World) -> No
 
 async def test_spread_takes_the_last_node_when_no_other_can(world: World) -> None:
     await fleet(world, (0, 4), (1, 1))
-    assert await given(world, policy="spread", last_node_id="n00") == ("n00", [])
-    assert await choice(world) == Choice(group=1, candidates=1, policy=Policy.spread, reasons=[])
+    assert await given(world, policy="spread", last_node_id="n00") == ("n00", ["last node"])
+    assert await choice(world) == Choice(group=1, candidates=1, policy=Policy.spread, reasons=["last node"])
     await join(world, "n02")
-    assert await given(world, B, policy="spread", last_node_id="n00", exclude_node_ids=["n02"]) == ("n00", [])
+    answer = await given(world, B, policy="spread", last_node_id="n00", exclude_node_ids=["n02"])
+    assert answer == ("n00", ["last node"])
 
 
 async def test_spread_avoids_no_pool(world: World) -> None:

@@ -122,7 +122,7 @@ async def test_a_preferred_node_that_nobody_knows_is_a_refusal(world: World, mor
 
 async def test_a_preferred_node_of_the_fallback_counts_only_while_nobody_serves_the_pair(world: World) -> None:
     await join(world, "zh", semantic_langs=["zh"], nmt_pairs=[["zh", "en"]])
-    assert await given(world, A, "yue:en", preferred_node_id="zh") == ("zh", [])
+    assert await given(world, A, "yue:en", preferred_node_id="zh") == ("zh", ["fell back"])
     await join(world, "yue", semantic_langs=["yue"], nmt_pairs=[["yue", "en"]])
     refused = ask(world, B, "yue:en", preferred_node_id="zh")
     assert await watch(world, refused) == (not_capable("zh", "yue:en"), {})
@@ -138,7 +138,7 @@ async def test_a_preferred_node_that_is_stale_is_still_in_the_pool_when_the_fall
     if strict:
         assert await ask(world, A, "yue:en", preferred_node_id="yue", strict=True) == unavailable("yue", "stale")
     else:
-        assert await given(world, A, "yue:en", preferred_node_id="yue") == ("zh", ["preferred stale"])
+        assert await given(world, A, "yue:en", preferred_node_id="yue") == ("zh", ["preferred stale", "fell back"])
 
 
 # Strictly.
@@ -194,7 +194,7 @@ async def test_a_job_that_insists_and_fails_is_tried_again_only_on_its_node(worl
     await resume(world.engine, CELL, "n1")
     job = (await world.cell()).jobs[A]
     assert (job.state, job.node, job.attempt) == ("RESERVED", "n1", 3)
-    assert job.choice.reasons == ["preferred draining", "waited"]
+    assert job.choice.reasons == ["preferred draining", "waited", "again"]
 
 
 async def test_a_job_that_insists_on_a_node_that_leaves_waits_for_it(world: World) -> None:
@@ -381,7 +381,8 @@ async def test_a_private_node_that_has_seen_the_utterance_is_taken_when_nobody_e
     if other:
         await join(world, "public", max_concurrent_jobs=1)
         await place(world, B)
-    assert await given(world, preferred_node_id="mine", seen_node_ids=["mine"]) == ("mine", ["preferred seen"])
+    answer = await given(world, preferred_node_id="mine", seen_node_ids=["mine"])
+    assert answer == ("mine", ["preferred seen", "again"])
 
 
 async def test_a_job_that_may_wait_a_millisecond_waits(world: World) -> None:

@@ -22,7 +22,7 @@ from lingua_scheduler.flows.resume import resume
 from lingua_scheduler.front.submit import Ask, Submitted, Submitter
 from lingua_scheduler.views.memory import recall
 from tests.support.pasts import doubt, give
-from tests.support.stage import join, sweep
+from tests.support.stage import code_of, join, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -368,3 +368,47 @@ async def test_a_request_that_is_sent_again_is_the_same_job_on_the_same_node(wor
     # The first carries it to its node, and nobody else.
     assert [isinstance(answer, Submitted) and answer.is_new for answer in answers] == [True, *[False] * 4]
     assert len((await world.cell()).jobs) == 1
+
+
+async def test_pieces_of_a_turn_that_come_at_once_go_to_one_node(world: World) -> None:
+    for node_id in ("n1", "n2", "n3", "n4"):
+        await join(world, node_id, max_concurrent_jobs=8)
+    submitter = Submitter(world.engine, CELL)
+    ask = Ask("s1", "en", "zh", bind_key="turn-1")
+    pieces = await asyncio.gather(*(submitter.submit(ask) for _ in range(6)))
+    nodes = {piece.placed.node_id for piece in pieces if isinstance(piece, Submitted)}
+    assert (len(pieces), len(nodes)) == (6, 1)
+
+
+async def test_a_piece_that_waits_does_not_hold_up_the_next_one(world: World) -> None:
+    await join(world, "n1", max_concurrent_jobs=1)
+    submitter, ask = Submitter(world.engine, CELL), Ask("s1", "en", "zh", bind_key="turn-1")
+    assert isinstance(await submitter.submit(ask), Submitted)
+    patient = Ask("s1", "en", "zh", bind_key="turn-1", wanted=Wanted(wait_ms=60_000))
+    waits = asyncio.create_task(submitter.submit(patient))
+    while not (await world.cell()).queue:  # noqa: ASYNC110 - the engine tells
+        await asyncio.sleep(0)
+    assert code_of(await submitter.submit(ask)) == "ALL_CANDIDATES_FULL_OR_FAILED"
+    waits.cancel()
+    await asyncio.gather(waits, return_exceptions=True)
+
+
+async def test_a_caller_that_gives_up_lets_the_next_piece_go_on(world: World) -> None:
+    await join(world, "n1", max_concurrent_jobs=8)
+    submitter, ask = Submitter(world.engine, CELL), Ask("s1", "en", "zh", bind_key="turn-1")
+    one, two, three = (asyncio.create_task(submitter.submit(ask)) for _ in range(3))
+    await asyncio.sleep(0)
+    one.cancel()
+    two.cancel()
+    assert isinstance(await three, Submitted)
+    assert submitter._turns._locks == {}
+
+
+async def test_a_request_that_names_the_usual_policy_is_the_same_as_one_that_names_none(world: World) -> None:
+    await join(world)
+    submitter = Submitter(world.engine, CELL, policy="spread")
+    asks = [Ask("s1", "en", "zh", wanted=Wanted(policy=policy)) for policy in ("", "spread", "random")]
+    one, same, other = [await submitter.submit(ask, request_id="r1") for ask in asks]
+    assert isinstance(one, Submitted)
+    assert isinstance(same, Submitted)
+    assert (same.job_id, code_of(other)) == (one.job_id, "IDEMPOTENCY_CONFLICT")

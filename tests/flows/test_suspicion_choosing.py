@@ -21,6 +21,7 @@ from lingua_scheduler.flows.heartbeat import heartbeat
 from tests.support.cells import GONE, HELD, watch
 from tests.support.pasts import doubt, give
 from tests.support.stage import T0, A, B, bring, join, keep_alive, place, queued, sweep
+from tests.support.wishes import given
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -318,3 +319,32 @@ async def test_a_retry_that_waits_is_taken_by_the_first_suspect_with_room(world:
     await done(world.engine, B, 1, "s0")
     cell = await world.cell()
     assert (cell.jobs[A].node, cell.jobs[A].attempt, cell.jobs[A].choice.reasons) == ("s0", 2, ["waited"])
+
+
+async def test_a_suspect_alone_in_the_pool_of_a_session_is_no_panic(world: World) -> None:
+    """Whether most are suspect is asked of all who could have the job; a policy is content with trusted nodes only."""
+    names = [f"n{number}" for number in range(8)]
+    for node_id in names:
+        await join(world, node_id, labels={"group": "blue"})
+    await join(world, "bad", labels={"group": "red"})
+    await doubt(world, "bad")
+    node_id, reasons = await given(world, policy="sticky_pool", last_pool="red")
+    assert (node_id in names, reasons) == (True, ["pool full"])
+
+
+async def test_a_session_stays_in_its_pool_of_suspects_when_most_of_all_are(world: World) -> None:
+    await join(world, "n1", labels={"group": "blue"})
+    suspects = ["bad1", "bad2"]
+    for node_id in suspects:
+        await join(world, node_id, labels={"group": "red"})
+    await doubt(world, *suspects)
+    node_id, reasons = await given(world, policy="sticky_pool", last_pool="red")
+    assert (node_id in suspects, reasons) == (True, ["panic"])
+
+
+async def test_spread_takes_the_last_node_rather_than_a_suspect(world: World) -> None:
+    await join(world, "n1", max_concurrent_jobs=1)
+    await join(world, "n2")
+    await doubt(world, "n2")
+    assert await given(world, A, policy="spread", last_node_id="n1") == ("n1", ["last node"])
+    assert await given(world, B, policy="spread", last_node_id="n1") == ("n2", ["last node", "suspect"])

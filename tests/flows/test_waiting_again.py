@@ -17,7 +17,21 @@ from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.stopped import stopped
 from lingua_scheduler.views.audit import audit_whole
 from tests.support.pasts import FAILED, doubt, give, live
-from tests.support.stage import A, B, C, join, keep_alive, nodes_of, place, sweep
+from tests.support.stage import (
+    INCREMENT,
+    MODULUS,
+    MULTIPLIER,
+    A,
+    B,
+    C,
+    code_of,
+    join,
+    keep_alive,
+    nodes_of,
+    place,
+    sweep,
+)
+from tests.support.wishes import choice
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -78,6 +92,38 @@ async def test_it_goes_back_when_the_suspect_is_tried_again(broken: World) -> No
     assert nodes_of(await broken.cell(), A) == ["n1"]
 
 
+async def test_it_goes_back_to_a_suspect_that_is_busy_when_that_is_tried_again(broken: World) -> None:
+    """With a long job it is never idle, so its time to be probed is all there is to wait for."""
+    wanted = Wanted(preferred_node_id="n1", strict=True)
+    await place(broken, B, limits=Limits(ack_ms=50_000, run_ms=50_000), wanted=wanted)
+    await lose(broken)
+    broken.now_ms += 4_999
+    await keep_alive(broken, "n1", "n2", "n3")
+    await sweep(broken)
+    assert nodes_of(await broken.cell(), A) == [""]
+    broken.now_ms += 1
+    await sweep(broken)
+    cell = await broken.cell()
+    assert nodes_of(cell, A, B) == ["n1", "n1"]
+    assert cell.jobs[A].choice.reasons == ["waited", "suspect", "again"]
+
+
+async def test_it_goes_back_at_once_to_a_suspect_whose_time_has_come(broken: World) -> None:
+    """n1 failed it and n2 has it; when n2 fails it too, n1 is to be tried again, and still suspect, for it is busy."""
+    wanted = Wanted(preferred_node_id="n1", strict=True)
+    await place(broken, B, limits=Limits(ack_ms=50_000, run_ms=50_000), wanted=wanted)
+    await lose(broken)
+    await done(broken.engine, BUSY, 1, "n2")
+    assert nodes_of(await broken.cell(), A) == ["n2"]
+    await drain(broken.engine, CELL, "n2")
+    broken.now_ms += 5_000
+    await keep_alive(broken, "n1", "n2", "n3")
+    await fail(broken.engine, A, 2, "n2", reason="broken")
+    cell = await broken.cell()
+    assert nodes_of(cell, A) == ["n1"]
+    assert cell.jobs[A].choice.reasons == ["suspect", "again"]
+
+
 async def test_it_goes_back_when_it_insists(broken: World) -> None:
     await lose(broken, preferred_node_id="n1", strict=True)
     assert nodes_of(await broken.cell(), A) == ["n1"]
@@ -121,6 +167,37 @@ async def test_it_goes_back_where_most_have_come_to_be_suspect_while_it_waited(b
     await heartbeat(broken.engine, CELL, "n1", health="degraded")
     await heartbeat(broken.engine, CELL, "n1", health="ready")
     assert nodes_of(await broken.cell(), A) == ["n1"]
+
+
+@pytest.mark.parametrize(("slots", "expected"), [(1, ""), (2, "n1")])
+async def test_where_most_have_come_to_be_suspect_a_newcomer_has_what_is_left(
+    broken: World, slots: int, expected: str
+) -> None:
+    """A has waited for a node that it may have now: it comes first."""
+    await lose(broken)
+    await heartbeat(broken.engine, CELL, "n1", max_concurrent_jobs=slots)
+    for node_id in ("n2", "n3"):
+        await drain(broken.engine, CELL, node_id)
+    assert nodes_of(await broken.cell(), A) == [""]
+    answer = await dispatch(broken.engine, B, "s1", "en", "zh", seed=1)
+    if expected:
+        assert isinstance(answer, Placed)
+        assert (await choice(broken, B)).reasons == ["panic"]
+    else:
+        assert code_of(answer) == "ALL_CANDIDATES_FULL_OR_FAILED"
+    assert nodes_of(await broken.cell(), A) == ["n1"]
+    assert (await choice(broken, A)).reasons == ["waited", "suspect", "again"]
+    assert (await broken.cell()).nodes["n1"].used == slots
+
+
+async def test_where_nobody_waits_a_newcomer_in_a_panic_draws_once(broken: World) -> None:
+    for node_id in ("n2", "n3"):
+        await drain(broken.engine, CELL, node_id)
+    await doubt(broken, "n1")
+    await place(broken, B)
+    cell = await broken.cell()
+    assert cell.jobs[B].choice.reasons == ["panic"]
+    assert cell.jobs[B].seed == (MULTIPLIER + INCREMENT) % MODULUS
 
 
 async def test_a_suspect_serves_those_behind_it_that_it_has_not_had(broken: World) -> None:

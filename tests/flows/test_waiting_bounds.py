@@ -20,6 +20,7 @@ from lingua_scheduler.flows.reap import Settled, reap
 from tests.support.cells import GONE, together, watch
 from tests.support.pasts import give
 from tests.support.stage import T0, A, calls, code_of, join, nodes_of, place, served, sweep, wait, waiting
+from tests.support.wishes import choice
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -155,6 +156,58 @@ async def test_a_sweep_counts_those_it_serves(world: World) -> None:
     assert waiting(await world.cell()) == []
 
 
+class TestANodeThatIsOwed:
+    """It took 64 of those who wait for it, and more do: what room it has is theirs, for a retry it has none."""
+
+    BUSY, LONG = f"{CELL}.busy", Limits(ack_ms=500_000, run_ms=500_000, timeout_ms=500_000)
+
+    async def owe(self, world: World) -> None:
+        """140 wait that may not go to n1; a large node comes to have room, and cannot take them all at once."""
+        names = [f"{CELL}.w{n:03}" for n in range(140)]
+        wanted = Wanted(wait_ms=50_000, exclude_node_ids=["n1"])
+        asked = (dispatch(world.engine, j, "s1", "en", "zh", seed=1, limits=self.LONG, wanted=wanted) for j in names)
+        answers = await asyncio.gather(*asked)
+        assert all(isinstance(answer, Waiting) for answer in answers)
+        await heartbeat(world.engine, CELL, "big", health="ready")
+        assert "r:big" in (await world.cell()).due
+
+    async def give_n1(self, world: World, **wanted: Any) -> None:
+        """n1 has a job of its own, and A; `big` is ill."""
+        await join(world, "n1")
+        await join(world, "big", max_concurrent_jobs=129, health="degraded")
+        await place(world, self.BUSY, limits=self.LONG)
+        assert (await place(world, A, limits=self.LONG, wanted=Wanted(**wanted))).node_id == "n1"
+
+    async def test_a_retry_goes_back_to_the_node_that_had_it_where_it_is_the_only_other(self, world: World) -> None:
+        await self.give_n1(world)
+        await self.owe(world)
+        await fail(world.engine, A, 1, "n1", reason="broken")
+        cell = await world.cell()
+        assert (nodes_of(cell, A), cell.nodes["big"].used) == (["n1"], 64)
+        assert (await choice(world)).reasons == ["again"]
+
+    async def test_a_retry_that_prefers_it_is_told_that_it_is_full(self, world: World) -> None:
+        await self.give_n1(world, preferred_node_id="big")
+        await self.owe(world)
+        await fail(world.engine, A, 1, "n1", reason="broken")
+        assert nodes_of(await world.cell(), A) == ["n1"]
+        assert (await choice(world)).reasons == ["preferred full", "again"]
+
+    async def test_a_retry_that_insists_on_it_waits(self, world: World) -> None:
+        """Behind those who were there before and must hurry as much."""
+        await join(world, "big", max_concurrent_jobs=129)
+        await join(world, "n1", health="degraded")
+        await place(world, A, limits=self.LONG, wanted=Wanted(preferred_node_id="big", strict=True))
+        await heartbeat(world.engine, CELL, "big", health="degraded")
+        await self.owe(world)
+        await fail(world.engine, A, 1, "big", reason="broken")
+        cell = await world.cell()
+        assert (nodes_of(cell, A), cell.nodes["big"].used) == ([""], 64)
+        assert cell.jobs[A].past.reasons == ["preferred full"]
+        await sweep(world)
+        assert nodes_of(await world.cell(), A) == ["big"]
+
+
 class TestHowManyMayWait:
     """One more is refused at once, as if it did not want to wait. A job that lost its node always may."""
 
@@ -203,8 +256,8 @@ class TestWhatItCosts:
         await join(world, "n2", max_concurrent_jobs=1)
         await give(world, "n2")
         cost = await self.cost(world, number, exclude_node_ids=["n1"])
-        # One read of the ticket each, and the line in pieces of 64 after the first.
-        assert cost["zrangebylex"] == 3 + -(-number // 64)
+        # One read of the ticket each, the line in pieces of 64 after the first, and one look for fallbacks.
+        assert cost["zrangebylex"] == 4 + -(-number // 64)
         assert cost["hget"] < number + 10
 
     async def test_those_in_no_line_of_the_node_cost_nothing(self, world: World) -> None:

@@ -85,7 +85,8 @@ class Model(JobFlows):
             if not node.away_until:
                 node.gone_at += (self.now,)
             node.blame(self.now, self.rules)
-        node.damp(self.now, self.rules)
+        if not goes_on or node.away_until or node.lost_at:
+            node.damp(self.now, self.rules)
         node.word, node.crowded, node.load, node.update = word, crowded, [], ""
         node.max, node.acks, node.tells, node.about = max_concurrent_jobs, acks, tells, about
         node.credential, node.connection = credential, connection

@@ -107,12 +107,11 @@ class CellFacts:
     def places(self, job: JobFacts) -> list[str]:
         """Where a job that waits stands in the queue."""
         ticket, wanted = job.ticket, job.wanted
-        pairs = [pair for pair in (ticket.pair, ticket.fallback) if pair]
         found = [f"w{ticket.pair}"] + ([f"f{ticket.fallback}:{ticket.pair}"] if ticket.fallback else [])
         found += [f"n{wanted.preferred_node_id}"] if wanted.preferred_node_id else []
         if not wanted.strict:
-            line = "x" if ticket.fallback or wanted.exclude_node_ids or job.attempt else "g"
-            found += [f"{line}{group}" for group in {group for pair in pairs for group in self.suited(pair, job)}]
+            line = "x" if wanted.exclude_node_ids or job.attempt else "g"
+            found += [f"{line}{group}" for group in self.suited(ticket.pair, job)]
         return [f"{place}:{job.deadline_at:015}:{ticket.job}" for place in found]
 
     def overdue(self) -> list[str]:

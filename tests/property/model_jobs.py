@@ -83,6 +83,11 @@ class JobFlows(Sweep):
         job = JobFacts(ticket, self.now, seed, wanted, hints, payload=body)
         told = self.named_in_vain(job)
         node_id, choice = ("", Choice()) if told else self.choose(job)
+        if "panic" in choice.reasons:
+            # Those who wait and had this node may have it by now, and come first.
+            self.looked.add(node_id)
+            if self.serve():
+                node_id, choice = self.choose(job)
         if node_id:
             self.jobs[job_id] = job
             self.reserve(job, node_id, choice)

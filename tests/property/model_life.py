@@ -86,57 +86,80 @@ class JobLife(CellFacts):
             return "no_service" if node.serves(own) or self.pair_for(job) == spare else "fallback"
         return "marked" if self.is_fit(node_id, job, named=named, marked=True) else "not_permitted"
 
-    def choose(self, job: JobFacts, owed: set[str] | None = None) -> tuple[str, Choice]:
+    def choose(self, job: JobFacts, owed: frozenset[str] = frozenset()) -> tuple[str, Choice]:
         """The node of its turn, the node it names, else by its policy; and what stood against its wishes.
 
         If there is none, its name is "".
         """
         wanted, hints, policy, reasons = job.wanted, job.hints, job.ticket.policy, list[str]()
-        preferred = wanted.preferred_node_id
-        avoid, spare = {past.node for past in job.history} | set(hints.seen_node_ids) | (owed or set()), ""
+        preferred, spare = wanted.preferred_node_id, ""
+        avoid = {past.node for past in job.history} | set(hints.seen_node_ids)
+        banned = owed | set(wanted.exclude_node_ids)
         for what, node_id in (("bound", hints.bound_node_id), ("preferred", preferred)):
             if node_id and not (wanted.strict and node_id != preferred):
-                why = self.why_not(node_id, job, named=node_id == preferred)
+                why = self.why_not(node_id, job, named=node_id == preferred) or ("full" if node_id in owed else "")
                 if not why and (wanted.strict or node_id not in avoid):
-                    reasons += ["suspect"] if self.standing(node_id) == Standing.suspect else []
-                    return node_id, Choice(self.group(node_id), 1, policy, reasons)
-                comes_back = self.standing(node_id) == Standing.suspect and self._had(node_id, job) if not why else True
-                spare = spare if comes_back else node_id
+                    return self._chosen(job, node_id, 1, [*reasons, *self._suspicion(node_id)])
+                spare = spare if why or self._is_barred(node_id, job) else node_id
                 reasons.append(f"{what} {why or 'seen'}")
         groups = [] if wanted.strict else self.pool(job)
         found = None
-        if policy == Policy.spread and hints.last_node_id:
-            found = self._pick(job, groups, avoid | {hints.last_node_id}, again=False)
+        if policy == Policy.spread and hints.last_node_id and groups:
+            found = self._pick(job, groups, banned | avoid | {hints.last_node_id}, pool=groups)
+            reasons += [] if found else ["last node"]
         if policy == Policy.sticky_pool and hints.last_pool and groups:
             same = [group for group in groups if ("group", hints.last_pool) in self.one_of(group).word.labels]
-            found = self._pick(job, same, avoid, again=False)
+            found = self._pick(job, same, banned | avoid, pool=groups)
             reasons += [] if found else ["pool full"]
-        found = found or self._pick(job, groups, avoid)
+        found = found or self._pick(job, groups, banned, avoid)
         if not found and spare:
-            found = (spare, 1, ["suspect"] if self.standing(spare) == Standing.suspect else [])
+            found = (spare, 1, self._suspicion(spare))
         if not found:
             return "", Choice(reasons=reasons)
-        return found[0], Choice(self.group(found[0]), found[1], policy, [*reasons, *found[2]])
+        return self._chosen(job, found[0], found[1], [*reasons, *found[2]])
 
-    @staticmethod
-    def _had(node_id: str, job: JobFacts) -> bool:
-        return any(past.node == node_id for past in job.history)
+    def _chosen(self, job: JobFacts, node_id: str, candidates: int, reasons: list[str]) -> tuple[str, Choice]:
+        reasons = [*reasons, *self._remarks(node_id, job)]
+        return node_id, Choice(self.group(node_id), candidates, job.ticket.policy, reasons)
+
+    def _suspicion(self, node_id: str) -> list[str]:
+        return ["suspect"] if self.standing(node_id) == Standing.suspect else []
+
+    def _remarks(self, node_id: str, job: JobFacts) -> list[str]:
+        """It looked among the nodes of its fallback; the node had it, or has seen the utterance."""
+        fell = self.pair_for(job) != job.ticket.pair
+        again = node_id in job.hints.seen_node_ids or any(past.node == node_id for past in job.history)
+        return ["fell back"] * fell + ["again"] * again
+
+    def _is_barred(self, node_id: str, job: JobFacts) -> bool:
+        """It had the job, is under suspicion, and is not yet to be tried again."""
+        doubtful = self.standing(node_id) == Standing.suspect and self.now < self.nodes[node_id].probe_at
+        return doubtful and any(past.node == node_id for past in job.history)
 
     def _pick(
-        self, job: JobFacts, groups: list[int], avoid: set[str], *, again: bool = True
+        self,
+        job: JobFacts,
+        groups: list[int],
+        banned: set[str] | frozenset[str],
+        avoid: set[str] | frozenset[str] = frozenset(),
+        pool: list[int] | None = None,
     ) -> tuple[str, int, list[str]] | None:
-        """None of those to avoid while another can (or ever); none under suspicion while another is above it.
+        """None of those to avoid while another can; none under suspicion while another is above it.
 
-        One under suspicion that had the job does not get it back.
+        With `pool` it is a wish among these: only those above suspicion.
         """
         tiers: list[tuple[tuple[Standing, ...], str]]
-        tiers = [((Standing.available,), ""), ((Standing.suspect,), "suspect")]
-        if self.free(groups, Standing.suspect) and self.panic(groups):
+        tiers = [((Standing.available,), "")]
+        tiers += [] if pool else [((Standing.suspect,), "suspect")]
+        if self.free(groups, Standing.suspect) and self.panic(pool or groups):
             tiers = [(_ROOM, "panic")]
-        for avoided in (avoid, set[str]()) if again else (avoid,):
+        for avoided in (avoid, frozenset[str]()):
             for standings, special in tiers:
-                able = [n for n in self.free(groups, *standings) if n not in job.wanted.exclude_node_ids]
-                candidates = [n for n in able if n not in avoided and not (special == "suspect" and self._had(n, job))]
+                candidates = [
+                    n
+                    for n in self.free(groups, *standings)
+                    if n not in banned and n not in avoided and not (special == "suspect" and self._is_barred(n, job))
+                ]
                 if candidates:
                     number = len(candidates)
                     return self._best(job, candidates), number, [special] if special else []
@@ -263,12 +286,12 @@ class JobLife(CellFacts):
 
     def place(self, job: JobFacts, *, waited: bool = False) -> bool:
         """Give a job without a node its next one, if there is one."""
-        seed, owed = job.seed, set[str]()
+        seed, owed = job.seed, frozenset[str]()
         node_id, choice = self.choose(job)
-        while node_id and node_id not in owed and self.nodes[node_id].serves_on_at:
-            owed.add(node_id)
+        while node_id and self.nodes[node_id].serves_on_at:
+            owed |= {node_id}
             node_id, choice = self.choose(job, owed)
-        if not node_id or node_id in owed:
+        if not node_id:
             job.seed = seed
             if not waited:
                 job.choice = replace(job.choice, reasons=choice.reasons)
@@ -312,7 +335,7 @@ class JobLife(CellFacts):
                     self.nodes[node_id].serves_on_at = self.now
                     break
                 served += 1
-                choice = Choice(self.group(node_id), 1, waiting[0].ticket.policy)
+                _, choice = self._chosen(waiting[0], node_id, 1, self._suspicion(node_id))
                 self.assign(waiting[0], node_id, self._after_waiting(waiting[0], choice))
         if fallen:
             served += self.let_fall()
@@ -326,8 +349,7 @@ class JobLife(CellFacts):
     def could_go(self, node_id: str, job: JobFacts) -> bool:
         """Whether a node may have a job that waits: none under suspicion that had it, unless most are."""
         wanted = job.wanted
-        doubted = self.standing(node_id) == Standing.suspect and self._had(node_id, job)
-        if doubted and not wanted.strict and not self.panic(self.pool(job)):
+        if self._is_barred(node_id, job) and not wanted.strict and not self.panic(self.pool(job)):
             return False
         if node_id == wanted.preferred_node_id:
             return self.is_fit(node_id, job, named=True)

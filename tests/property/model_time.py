@@ -185,6 +185,8 @@ class Sweep(JobLife):
             if now < (node.away_until or over_at) or not (node.away_until or silent):
                 self.judge(node_id)
                 self.watch(node_id)
+                if self.standing(node_id) == Standing.suspect and now >= node.probe_at:
+                    self.looked.add(node_id)
                 if now >= over_at and not node.away_until:
                     node.unfinished_at = now
                 return 0

@@ -36,6 +36,7 @@ AGAINST: Final[tuple[Reason, ...]] = (
     Reason("resting", "it rests for a moment", "resting"),
     Reason("suspect_full", "all of its slots are taken, and it is under suspicion", "full"),
     Reason("full", "all of its slots are taken", "full"),
+    Reason("had", "it is under suspicion and had the job: not before it is tried again"),
     Reason("not_named", "it could, but the job insists on another (`strict`)"),
     Reason("seen", "it could, but it had the job or has seen the utterance, and another could too"),
 )
@@ -49,7 +50,10 @@ WISHES: Final[dict[str, str]] = {
 #: What else is told of a choice.
 SPECIAL: Final[dict[str, str]] = {
     "pool full": "`sticky_pool`: no node with the session's label `group` could take it",
+    "last node": "`spread`: no other node that is trusted could take it",
     "suspect": "it went to a node under suspicion",
     "panic": "suspicion was ignored, because more than half are suspect",
     "waited": "it waited for this node",
+    "fell back": "it went to a node for the fallback language, because no live node serves its own",
+    "again": "it went to a node that had the job or has seen the utterance, because no other could take it",
 }

@@ -73,7 +73,7 @@ def places_of(cell: Cell, job_id: str) -> Iterator[str]:
         yield f"n{ticket.wish.named}{at}"
     if ticket.wish.strict:
         return
-    line = "x" if ticket.fallback or ticket.wish.excluded or cell.jobs[job_id].attempt else "g"
+    line = "x" if ticket.wish.excluded or cell.jobs[job_id].attempt else "g"
     for group in cell.groups:
-        if any(fits(cell, group, pair, ticket) for pair in (ticket.pair, ticket.fallback) if pair):
+        if fits(cell, group, ticket.pair, ticket):
             yield f"{line}{group}{at}"

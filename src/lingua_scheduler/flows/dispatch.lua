@@ -28,9 +28,6 @@ if redis.call("ZCOUNT", KEY.due, "-inf", now) > 0 then
   end
 end
 
--- Why a pair was refused holds for the whole run: what is placed meanwhile goes to nodes that were not in its pool.
-local full = {}
-
 for i = 3, #ARGV, 2 do
   local ticket = cmsgpack.unpack(ARGV[i])
   local job_id, body, wishes = ticket[TICKET.job], ARGV[i + 1], ticket[TICKET.wishes][1]
@@ -48,13 +45,21 @@ for i = 3, #ARGV, 2 do
     job[JOB.created_at_ms], job[JOB.deadline_at_ms] = now, now + ticket[TICKET.timeout_ms]
     job[JOB.run_ms], job[JOB.seed] = ticket[TICKET.run_ms], ticket[TICKET.seed]
     local groups = groups_for(ticket, 0)
-    local node_id, node, choice, reasons
+    local node_id, node, choice, reasons, special
     if wishes then
       -- include: named_in_vain
       answer = named_in_vain(ticket)
     end
     if not answer then
-      node_id, node, choice, reasons = choose(groups, job, ticket, {})
+      node_id, node, choice, reasons, special = choose(groups, job, ticket, {}, {}, now)
+      if special == "panic" then
+        -- It may have begun while others wait who had this node and were not given it: they come first.
+        -- include: serve
+        woken[#woken + 1] = node_id
+        if serve(now) > 0 then
+          node_id, node, choice, reasons = choose(groups, job, ticket, {}, {}, now)
+        end
+      end
     end
     if node_id then
       reserve(job_id, job, node_id, node, choice, reasons, ticket[TICKET.ack_ms], nil, now)
@@ -71,15 +76,8 @@ for i = 3, #ARGV, 2 do
         answer[7] = pool_of(node[NODE.group])
       end
     else
-      local need = not wishes and ticket[TICKET.pair] .. ticket[TICKET.needs]
-      answer = answer or need and full[need]
-      if not answer then
-        -- include: refusal_of
-        answer = refusal_of(ticket, groups)
-        if need then
-          full[need] = answer
-        end
-      end
+      -- include: refusal_of
+      answer = answer or refusal_of(ticket, groups)
       local may_come = answer[1] ~= "NO_CAPABLE_NODE" and answer[1] ~= "PREFERRED_NODE_NOT_CAPABLE"
       -- include: may_wait, join_queue, past_of
       if may_come and ticket[TICKET.wait_ms] > 0 and may_wait(packed_rules) then

@@ -106,7 +106,9 @@ for i = 3, #ARGV do
       end
       blame(node, now, rules)
     end
-    damp(node, now, rules)
+    if not goes_on or node[NODE.away_until_ms] > 0 or node[NODE.lost_at_ms] > 0 then
+      damp(node, now, rules)
+    end
     local was_cut_off, was_away, left = node[NODE.cut_off] == 1, node[NODE.away_until_ms] > 0, node[NODE.group]
     node[NODE.max], node[NODE.reported], node[NODE.acks], node[NODE.tells] = max, reported, acks, tells
     node[NODE.lost_at_ms], node[NODE.seen_at_ms], node[NODE.away_until_ms], node[NODE.cut_off] = 0, now, 0, 0

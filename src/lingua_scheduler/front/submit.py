@@ -28,6 +28,7 @@ from lingua_scheduler.flows.disclaim import disclaim
 from lingua_scheduler.flows.dispatch import Placed, Waiting, dispatch, refused
 from lingua_scheduler.flows.remember import remember
 from lingua_scheduler.flows.seal import seal
+from lingua_scheduler.front.turns import Turns
 from lingua_scheduler.views.memory import recall
 from lingua_scheduler.views.node import read_node
 from lingua_scheduler.views.whereabouts import At, Waits, read_whereabouts
@@ -55,10 +56,11 @@ class Ask(msgspec.Struct, frozen=True):
     #: Jobs of a session with the same key are pieces of one turn, and go to the same node.
     bind_key: str = ""
 
-    def digest(self) -> str:
-        """What is compared when the same request id comes again."""
+    def digest(self, usual_policy: str = "random") -> str:
+        """What is compared when the same request id comes again; the policy is the usual one if it names none."""
         services, excluded = (sorted(set(names)) for names in (self.wanted.services, self.wanted.exclude_node_ids))
-        wanted = msgspec.structs.replace(self.wanted, services=services, exclude_node_ids=excluded)
+        policy = self.wanted.policy or usual_policy
+        wanted = msgspec.structs.replace(self.wanted, services=services, exclude_node_ids=excluded, policy=policy)
         return hashlib.sha256(_encode(msgspec.structs.replace(self, wanted=wanted))).hexdigest()
 
 
@@ -130,6 +132,7 @@ class Submitter:
         self._rules = rules
         self._policy = policy
         self._ears: dict[str, set[_Ear]] = {}
+        self._turns = Turns()
 
     def hear(self, event: Event) -> None:
         """What a relayer of this process brings: whoever waits for the job looks at once."""
@@ -144,7 +147,7 @@ class Submitter:
         if not request_id:
             return await self._dispatch_once(offered, ask, trace_id)
         try:
-            digest, timeout_ms = ask.digest(), ask.limits.timeout_ms
+            digest, timeout_ms = ask.digest(self._policy), ask.limits.timeout_ms
         except (AttributeError, TypeError, UnicodeEncodeError, OverflowError) as error:
             return Refusal("INVALID_MESSAGE", f"The ask cannot be written down: {error}.")
         job_id = await self._claim(principal, request_id, digest, offered, timeout_ms)
@@ -203,47 +206,55 @@ class Submitter:
 
     async def _dispatch(self, job_id: str, ask: Ask, trace_id: str) -> Submitted | Refusal:
         """Place the job by what is remembered of its session, where that matters, and remember where it went."""
-        policy = ask.wanted.policy or self._policy
-        ask = msgspec.structs.replace(ask, wanted=msgspec.structs.replace(ask.wanted, policy=policy))
-        if not (ask.bind_key or ask.utterance_index is not None or policy in _REMEMBERING):
-            return await self._wait(job_id, ask, trace_id, Hints())
+        wanted = msgspec.structs.replace(ask.wanted, policy=ask.wanted.policy or self._policy)
+        ask = msgspec.structs.replace(ask, wanted=wanted)
+        if not (ask.bind_key or ask.utterance_index is not None or ask.wanted.policy in _REMEMBERING):
+            answer = await self._place(job_id, ask, trace_id, Hints())
+            return await self._wait(job_id, ask) if isinstance(answer, Waiting) else _told(job_id, answer)
+        async with self._turns.after_the_last(ask.session_id, ask.bind_key):
+            answer = await self._place_by_memory(job_id, ask, trace_id)
+        if not isinstance(answer, Waiting):
+            return _told(job_id, answer)
+        submitted = await self._wait(job_id, ask)
+        if isinstance(submitted, Submitted):
+            await self._remember(job_id, ask, submitted.placed)
+        return submitted
+
+    async def _place_by_memory(self, job_id: str, ask: Ask, trace_id: str) -> Placed | Waiting | Refusal:
         number = -1 if ask.utterance_index is None else ask.utterance_index
         hints = await recall(self._engine, ask.session_id, bind_key=ask.bind_key, utterance_index=number)
         if isinstance(hints, Refusal):
             return hints
-        submitted = await self._wait(job_id, ask, trace_id, hints)
-        if isinstance(submitted, Submitted) and submitted.placed.node_id:
-            # The job is placed; what is remembered of it is only a hint for the next one.
-            with contextlib.suppress(DependencyDown, OutcomeUnknown):
-                await self._remember(job_id, ask, submitted.placed, policy, number)
-        return submitted
+        answer = await self._place(job_id, ask, trace_id, hints)
+        if isinstance(answer, Placed):
+            await self._remember(job_id, ask, answer)
+        return answer
 
-    async def _remember(self, job_id: str, ask: Ask, placed: Placed, policy: str, number: int) -> None:
-        pool = placed.pool
-        if policy == "sticky_pool" and not placed.is_new:
-            pool = await self._pool_of(placed.node_id)
-        await remember(
-            self._engine,
-            ask.session_id,
-            placed.node_id,
-            pool=pool,
-            bind_key=ask.bind_key,
-            utterance_index=number,
-            job_id=job_id,
-        )
+    async def _remember(self, job_id: str, ask: Ask, placed: Placed) -> None:
+        """Where the job went. It is only a hint for the next one: if the engine is away just now, there is none."""
+        if not placed.node_id:
+            return
+        with contextlib.suppress(DependencyDown, OutcomeUnknown):
+            pool = placed.pool
+            if ask.wanted.policy == "sticky_pool" and not placed.is_new:
+                pool = await self._pool_of(placed.node_id)
+            await remember(
+                self._engine,
+                ask.session_id,
+                placed.node_id,
+                pool=pool,
+                bind_key=ask.bind_key,
+                utterance_index=-1 if ask.utterance_index is None else ask.utterance_index,
+                job_id=job_id,
+            )
 
     async def _pool_of(self, node_id: str) -> str:
         """The label `group` of a node that a job got after it had waited."""
         node = await read_node(self._engine, self._cell, node_id)
         return "" if isinstance(node, Refusal) else dict(node.profile.labels).get("group", "")
 
-    async def _wait(self, job_id: str, ask: Ask, trace_id: str, hints: Hints) -> Submitted | Refusal:
-        """Place the job, however long it may wait for that."""
-        answer = await self._place(job_id, ask, trace_id, hints)
-        if isinstance(answer, Refusal):
-            return answer
-        if isinstance(answer, Placed):
-            return Submitted(job_id, answer)
+    async def _wait(self, job_id: str, ask: Ask) -> Submitted | Refusal:
+        """Until the job has its node, or has waited in vain."""
         with self._listening(job_id) as ear:
             return await self._hear_of(job_id, ear, ask)
 
@@ -307,6 +318,10 @@ def _pause_ms(waits: Waits) -> int:
     if waits.left_ms <= 0:
         return min(max(-waits.left_ms, _OFTEN_MS), _SELDOM_MS)
     return min(max(waits.waited_ms, _OFTEN_MS), _SELDOM_MS, waits.left_ms + _OFTEN_MS)
+
+
+def _told(job_id: str, answer: Placed | Refusal) -> Submitted | Refusal:
+    return answer if isinstance(answer, Refusal) else Submitted(job_id, answer)
 
 
 def _placed(job: At) -> Placed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.flows.mark import mark
@@ -22,7 +21,8 @@ class Marker(Loop):
         super().__init__(interval_ms)
         self._engine = engine
         self._cell = cell
-        self._seen: deque[tuple[str, str, str]] = deque()
+        #: In the order in which they were seen, each once.
+        self._seen: dict[tuple[str, str, str], None] = {}
         #: What was not remembered because there was too much of it.
         self.dropped = 0
 
@@ -34,12 +34,13 @@ class Marker(Loop):
         if len(self._seen) >= MAX_SEEN:
             self.dropped += 1
             return
-        self._seen.append(seen)
+        self._seen[seen] = None
 
     async def turn(self) -> bool:
         """Tell one. It is forgotten only when the engine has answered: marking twice is harmless."""
         if not self._seen:
             return False
-        await mark(self._engine, self._cell, *self._seen[0])
-        self._seen.popleft()
+        first = next(iter(self._seen))
+        await mark(self._engine, self._cell, *first)
+        del self._seen[first]
         return bool(self._seen)

@@ -1,12 +1,12 @@
 #!lua flags=no-writes
 --[[ explain: a job as it is known; and of a page of nodes whether each could take it now, or the first reason why not.
-  KEYS  nodes · standing · groups · pairs · jobs
+  KEYS  nodes · standing · room · groups · pairs · jobs
   ARGV  now_ms rules, then for each: { job_id cursor count ticket }         (job_id "" = one that would have the ticket;
                                                                              cursor "" = from the start, count 0 = none)
   OUT   EXPLAINED { { record ticket } } cursor { node_id reason seen record }   ({ } = there is no job; cursor "" = the
         UNKNOWN_JOB                                                          last page; reason "" = it could take it) ]]
--- include: ticket_of, against
-local answers = {}
+-- include: clock, ticket_of, against, had_by, groups_for, is_panic, is_doubtful
+local now, answers = clock(ARGV[1]), {}
 
 -- The names of the next nodes, in order, so that no page repeats or misses a node that stays, whoever comes and goes
 -- in between; and where the page after them begins.
@@ -40,12 +40,17 @@ local function verdicts_on(page, ticket, job)
     excluded[node_id] = true
   end
   local named, strict = wishes and wishes[WISHES.named], wishes and wishes[WISHES.strict] == 1
-  local seen, reason_against = seen_by(job, wishes), against(ticket)
+  local seen, reason_against, barred = seen_by(job, wishes), against(ticket), {}
+  local had = job and not strict and had_by(job) or {}
+  for _, node_id in ipairs(#had > 0 and not is_panic(groups_for(ticket, 0)) and had or {}) do
+    barred[node_id] = true
+  end
   for n, packed in ipairs(#page > 0 and redis.call("HMGET", KEY.nodes, unpack(page)) or {}) do
     local node_id, node = page[n], cmsgpack.unpack(packed)
     local standing, reason = node[NODE.standing], excluded[node_id] and "excluded"
     reason = reason or reason_against(node[NODE.group], node_id == named)
     reason = reason or standing > STANDING.suspect and STANDING.names[standing + 1]
+    reason = reason or barred[node_id] and is_doubtful(node, now) and "had"
     reason = reason or strict and node_id ~= named and "not_named"
     verdicts[n] = { node_id, reason or "", seen[node_id] == true, node }
   end

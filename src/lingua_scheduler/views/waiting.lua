@@ -1,28 +1,45 @@
 #!lua flags=no-writes
---[[ waiting: the place of a job that waits, and how fast those whom it waits for get through their work.
+--[[ waiting: the place of a job that waits, how many are served before it and with it, and how fast.
   KEYS  nodes · standing · groups · pairs · jobs · queue
   ARGV  now_ms rules, then for each: { job_id }
-  OUT   PLACE place until_ms jobs_per_ms | PLACED state | UNKNOWN_JOB       (jobs_per_ms: as text, "0" = not known)   ]]
+  OUT   PLACE place until_ms ahead jobs_per_ms | PLACED state | UNKNOWN_JOB  (jobs_per_ms: as text, "0" = not known)  ]]
 -- include: ticket_of, groups_for, waiting_place
 local answers, most = {}, 64
 
--- Of the first nodes of each group, how many jobs they end in a millisecond, together; the rest are taken to be like
--- them.
-local function rate_of(groups)
+-- How many jobs some nodes end in a millisecond, together.
+local function rate_of(ids)
   local rate = 0
-  for _, group in ipairs(groups) do
+  for _, packed in ipairs(#ids > 0 and redis.call("HMGET", KEY.nodes, unpack(ids)) or {}) do
+    local node = packed and cmsgpack.unpack(packed)
+    if node and node[NODE.typical_ms] > 0 then
+      rate = rate + node[NODE.max] / node[NODE.typical_ms]
+    end
+  end
+  return rate
+end
+
+-- How many stand in a line up to this job.
+local function ahead_in(line, at)
+  return redis.call("ZLEXCOUNT", KEY.queue, "[" .. line .. ":", "[" .. line .. at)
+end
+
+-- Who waits for one node alone is served by it. Else all nodes of its groups serve it together, after those in the
+-- longest of their lines; of a large group the first nodes are looked at, and the rest are taken to be like them.
+local function outlook(job_id, job, ticket)
+  local at, wishes = string.format(":%015d:%s", job[JOB.deadline_at_ms], job_id), ticket[TICKET.wishes][1]
+  if wishes and wishes[WISHES.strict] == 1 then
+    return ahead_in("n" .. wishes[WISHES.named], at), rate_of({ wishes[WISHES.named] })
+  end
+  local ahead, rate = 1, 0
+  for _, group in ipairs(groups_for(ticket, wishes and wishes[WISHES.named] ~= "" and LACK.private or 0)) do
     local first = STANDING.count * group
     local last = first + STANDING.suspect_full
     local ids = redis.call("ZRANGEBYSCORE", KEY.standing, first, last, "LIMIT", 0, most)
     local all = #ids < most and #ids or redis.call("ZCOUNT", KEY.standing, first, last)
-    for _, packed in ipairs(#ids > 0 and redis.call("HMGET", KEY.nodes, unpack(ids)) or {}) do
-      local node = cmsgpack.unpack(packed)
-      if node[NODE.typical_ms] > 0 then
-        rate = rate + node[NODE.max] / node[NODE.typical_ms] * all / #ids
-      end
-    end
+    ahead = math.max(ahead, ahead_in("g" .. group, at) + ahead_in("x" .. group, at))
+    rate = rate + (#ids > 0 and rate_of(ids) * all / #ids or 0)
   end
-  return string.format("%.9f", rate)
+  return ahead, rate
 end
 
 for i = 3, #ARGV do
@@ -35,9 +52,8 @@ for i = 3, #ARGV do
     if job[JOB.state] == "WAITING" or job[JOB.state] == "RETRYING" then
       local place = waiting_place(job_id, job, ticket)
       local until_ms = job[JOB.state] == "WAITING" and place[3] or job[JOB.deadline_at_ms]
-      local wishes = ticket[TICKET.wishes][1]
-      local waived = wishes and wishes[WISHES.named] ~= "" and LACK.private or 0
-      answer = { "PLACE", place[2], until_ms, rate_of(groups_for(ticket, waived)) }
+      local ahead, rate = outlook(job_id, job, ticket)
+      answer = { "PLACE", place[2], until_ms, ahead, string.format("%.9f", rate) }
     end
   end
   answers[#answers + 1] = cmsgpack.pack(answer)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class _Place(Answer, frozen=True, tag="PLACE"):
     place: int
     until_ms: int
+    ahead: int
     jobs_per_ms: str
 
 
@@ -53,4 +54,4 @@ async def read_place(engine: Engine, job_id: str) -> Place | HasNode | Refusal:
     if isinstance(answer, HasNode):
         return answer
     rate = float(answer.jobs_per_ms)
-    return Place(answer.place, answer.until_ms, round(answer.place / rate) if rate else None)
+    return Place(answer.place, answer.until_ms, round(answer.ahead / rate) if rate else None)

@@ -12,7 +12,7 @@ local function forget_node(node_id, node, now, rules)
   redis.call("ZREM", KEY.due, "n:" .. node_id, "r:" .. node_id, "m:" .. node_id)
   redis.call("HDEL", KEY.profiles, node_id)
   redis.call("HDEL", KEY.nodes, node_id)
-  known_nodes[node_id], has_fallen = false, has_fallen or node[NODE.standing] < STANDING.stale
+  known_nodes[node_id], told, has_fallen = false, {}, has_fallen or node[NODE.standing] < STANDING.stale
   if node[NODE.intent] ~= "active" then
     redis.call("HSET", KEY.intents, node_id, node[NODE.intent])
     redis.call("ZADD", KEY.due, DUE.forget + now + rules[RULE.intent_ttl_ms], "i:" .. node_id)

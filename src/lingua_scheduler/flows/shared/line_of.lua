@@ -5,6 +5,5 @@ local function line_of(job, ticket)
   if wishes and wishes[WISHES.strict] == 1 then
     return nil
   end
-  local excludes = wishes and #wishes[WISHES.excluded] > 0
-  return (excludes or ticket[TICKET.fallback] ~= "" or job[JOB.attempt] > 0) and "x" or "g"
+  return (wishes and #wishes[WISHES.excluded] > 0 or job[JOB.attempt] > 0) and "x" or "g"
 end

@@ -3,14 +3,14 @@
 -- the last attempt, for those who ask again.
 -- include: had_by, groups_for, choose, assign, past_of
 local function place(job_id, job, ticket, entry, now)
-  local had, seed, groups, owed = had_by(job), job[JOB.seed], groups_for(ticket, 0), {}
-  local node_id, node, choice, reasons = choose(groups, job, ticket, had)
-  -- A node that has not yet served all who wait for it is theirs.
-  while node_id and not owed[node_id] and redis.call("ZSCORE", KEY.due, "r:" .. node_id) do
-    owed[node_id], had[#had + 1] = true, node_id
-    node_id, node, choice, reasons = choose(groups, job, ticket, had)
-  end
-  if not node_id or owed[node_id] then
+  local had, owed, seed, groups = had_by(job), {}, job[JOB.seed], groups_for(ticket, 0)
+  local node_id, node, choice, reasons
+  repeat
+    -- A node that has not yet served all who wait for it is theirs.
+    owed[#owed + 1] = node_id
+    node_id, node, choice, reasons = choose(groups, job, ticket, had, owed, now)
+  until not node_id or not redis.call("ZSCORE", KEY.due, "r:" .. node_id)
+  if not node_id then
     job[JOB.seed] = seed
     past_of(job)[PAST.reasons] = reasons
     return false

@@ -18,7 +18,7 @@ local function put_node(node_id, node)
     if place[1] > 0 and place[2] < STANDING.stale and (standing >= STANDING.stale or place[1] ~= group) then
       has_fallen = true
     end
-    place[1], place[2] = group, standing
+    place[1], place[2], told = group, standing, {}
   end
   redis.call("HSET", KEY.nodes, node_id, cmsgpack.pack(node))
 end

@@ -1,19 +1,15 @@
 -- A node fell: jobs whose pair nobody serves any more may go to the fallback, in order. At most 64 of them a visit; the
--- due-list comes back for the rest. Says how many went. Pairs that are served, or whose fallback has no room, are
--- passed over whole.
--- include: ticket_of, is_live, groups_of, room_in, place, queue_places
+-- due-list comes back for the rest. Says how many went. Those whose fallback has no room are passed over whole.
+-- include: ticket_of, fallen_lists, groups_of, room_in, place, queue_places
 local function serve_fallen(now)
-  local waiting, served, hopeless, after = {}, 0, {}, "[f"
-  local first = redis.call("ZRANGEBYLEX", KEY.queue, after, "(g", "LIMIT", 0, 1)[1]
-  while first do
-    local list, fallback, pair = string.match(first, "^(f([^:]+:[^:]+):([^:]+:[^:]+)):")
-    after = "(" .. list .. ";"
-    if not is_live(pair) and room_in(groups_of(fallback, 0)) > 0 then
-      for _, entry in ipairs(redis.call("ZRANGEBYLEX", KEY.queue, "[" .. list .. ":", after)) do
+  local waiting, served, hopeless = {}, 0, {}
+  for _, fallen in ipairs(fallen_lists()) do
+    local list, fallback = fallen[1], fallen[2]
+    if room_in(groups_of(fallback, 0)) > 0 then
+      for _, entry in ipairs(redis.call("ZRANGEBYLEX", KEY.queue, "[" .. list .. ":", "(" .. list .. ";")) do
         waiting[#waiting + 1] = string.sub(entry, #list + 2)
       end
     end
-    first = redis.call("ZRANGEBYLEX", KEY.queue, after, "(g", "LIMIT", 0, 1)[1]
   end
   table.sort(waiting)
   for _, at in ipairs(waiting) do

@@ -14,6 +14,10 @@ local function settle_node(node_id, limit, now, rules)
     restand(node, now, rules)
     put_node(node_id, node)
     look_again(node_id, node, now, rules)
+    if node[NODE.standing] == STANDING.suspect and now >= node[NODE.probe_at_ms] then
+      -- It is to be tried again, busy as it is: somebody may be waiting for that.
+      woken[#woken + 1] = node_id
+    end
     if now >= gone_at then
       redis.call("ZADD", KEY.due, now, "n:" .. node_id)
     end
