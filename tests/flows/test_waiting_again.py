@@ -42,7 +42,7 @@ BUSY = f"{CELL}.busy"
 
 @pytest.fixture
 async def broken(world: World) -> World:
-    """n1 has failed two jobs, n2 has no room, and n3, which is drained, keeps n1 from being most of the fleet."""
+    """n1 has failed two jobs, n2 has no room, and n3, which has none either, keeps n1 from being most of the fleet."""
     await join(world, "n1", max_concurrent_jobs=4)
     await live(world, "n1", 2 * FAILED)
     await join(world, "n2", max_concurrent_jobs=1)
@@ -243,3 +243,14 @@ async def test_who_waits_and_is_cancelled_leaves_every_line(broken: World) -> No
     await lose(broken)
     await cancel(broken.engine, A)
     assert (await broken.cell()).queue == []
+
+
+async def test_a_newcomer_that_prefers_the_suspect_comes_after_who_had_it_in_a_panic(broken: World) -> None:
+    await lose(broken)
+    await heartbeat(broken.engine, CELL, "n1", max_concurrent_jobs=1)
+    await drain(broken.engine, CELL, "n2")
+    await drain(broken.engine, CELL, "n3")
+    wanted = Wanted(preferred_node_id="n1")
+    answer = await dispatch(broken.engine, B, "s1", "en", "zh", seed=1, wanted=wanted)
+    assert code_of(answer) == "ALL_CANDIDATES_FULL_OR_FAILED"
+    assert nodes_of(await broken.cell(), A) == ["n1"]

@@ -83,8 +83,8 @@ class JobFlows(Sweep):
         job = JobFacts(ticket, self.now, seed, wanted, hints, payload=body)
         told = self.named_in_vain(job)
         node_id, choice = ("", Choice()) if told else self.choose(job)
-        if "panic" in choice.reasons:
-            # Those who wait and had this node may have it by now, and come first.
+        if {"panic", "suspect"} & {*choice.reasons}:
+            # Those who wait and had this suspect may have it by now, and come first.
             self.looked.add(node_id)
             if self.serve():
                 node_id, choice = self.choose(job)

@@ -55,5 +55,5 @@ SPECIAL: Final[dict[str, str]] = {
     "panic": "suspicion was ignored, because more than half are suspect",
     "waited": "it waited for this node",
     "fell back": "it went to a node for the fallback language, because no live node serves its own",
-    "again": "it went to a node that had the job or has seen the utterance, because no other could take it",
+    "again": "it went to a node that had the job or has seen the utterance: no other could take it, or the job insists",
 }

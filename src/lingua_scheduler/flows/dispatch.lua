@@ -52,8 +52,8 @@ for i = 3, #ARGV, 2 do
     end
     if not answer then
       node_id, node, choice, reasons, special = choose(groups, job, ticket, {}, {}, now)
-      if special == "panic" then
-        -- It may have begun while others wait who had this node and were not given it: they come first.
+      if special then
+        -- A panic may have begun while others wait who had this suspect and were not given it: they come first.
         -- include: serve
         woken[#woken + 1] = node_id
         if serve(now) > 0 then

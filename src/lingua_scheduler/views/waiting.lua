@@ -23,14 +23,17 @@ local function ahead_in(line, at)
   return redis.call("ZLEXCOUNT", KEY.queue, "[" .. line .. ":", "[" .. line .. at)
 end
 
--- Who waits for one node alone is served by it. Else all nodes of its groups serve it together, after those in the
--- longest of their lines; of a large group the first nodes are looked at, and the rest are taken to be like them.
-local function outlook(job_id, job, ticket)
+-- Who waits for one node alone is served by it, after those who name it and those of its group. Else all nodes of its
+-- groups serve it together, after those of its pair or those in the longest of their lines, whichever are more; of a
+-- large group the first nodes are looked at, and the rest are taken to be like them.
+local function outlook(job_id, job, ticket, place)
   local at, wishes = string.format(":%015d:%s", job[JOB.deadline_at_ms], job_id), ticket[TICKET.wishes][1]
   if wishes and wishes[WISHES.strict] == 1 then
-    return ahead_in("n" .. wishes[WISHES.named], at), rate_of({ wishes[WISHES.named] })
+    local named = wishes[WISHES.named]
+    local group = math.floor((redis.call("ZSCORE", KEY.standing, named) or 0) / STANDING.count)
+    return ahead_in("n" .. named, at) + ahead_in("g" .. group, at) + ahead_in("x" .. group, at), rate_of({ named })
   end
-  local ahead, rate = 1, 0
+  local ahead, rate = place, 0
   for _, group in ipairs(groups_for(ticket, wishes and wishes[WISHES.named] ~= "" and LACK.private or 0)) do
     local first = STANDING.count * group
     local last = first + STANDING.suspect_full
@@ -52,7 +55,7 @@ for i = 3, #ARGV do
     if job[JOB.state] == "WAITING" or job[JOB.state] == "RETRYING" then
       local place = waiting_place(job_id, job, ticket)
       local until_ms = job[JOB.state] == "WAITING" and place[3] or job[JOB.deadline_at_ms]
-      local ahead, rate = outlook(job_id, job, ticket)
+      local ahead, rate = outlook(job_id, job, ticket, place[2])
       answer = { "PLACE", place[2], until_ms, ahead, string.format("%.9f", rate) }
     end
   end

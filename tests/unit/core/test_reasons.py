@@ -27,12 +27,13 @@ OTHERS: Final = {"group", "accepted", "pool_empty"}
 SPEAKERS: Final[dict[str, set[str]]] = {
     "flows/dispatch": {"preferred"},
     "flows/shared/against": {"no_pool", "no_service", "fallback", "not_permitted", "marked"},
-    "flows/shared/choose_wished": {"bound", "preferred", "seen", "suspect", "pool full"},
+    "flows/shared/choose_wished": {"bound", "preferred", "seen", "suspect", "last node", "pool full"},
     "flows/shared/could_take": {"unknown", "excluded", "marked"},
     "flows/shared/pick_doubted": {"suspect", "panic"},
     "flows/shared/place": {"waited"},
-    "flows/shared/serve_woken": {"waited"},
-    "views/explain": {"excluded", "not_named"},
+    "flows/shared/remarks_on": {"fell back", "again"},
+    "flows/shared/serve_woken": {"waited", "suspect"},
+    "views/explain": {"excluded", "had", "not_named"},
 }
 
 

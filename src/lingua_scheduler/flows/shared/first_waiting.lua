@@ -19,7 +19,7 @@ local function first_waiting(node_id, node, now)
       -- include: had_by, groups_for, is_panic
       for _, had in ipairs(had_by(cmsgpack.unpack(redis.call("HGET", KEY.jobs, job_id)))) do
         if had == node_id then
-          return not once("panic", ticket, function()
+          return not once("panic?", ticket, function()
             return is_panic(groups_for(ticket, 0))
           end)
         end
@@ -39,7 +39,7 @@ local function first_waiting(node_id, node, now)
   end
 
   local function names_it(job_id, ticket)
-    local fits = once("named", ticket, function()
+    local fits = once("named?", ticket, function()
       return is_fit(group, ticket, LACK.private)
     end)
     local insists = ticket[TICKET.wishes][1][WISHES.strict] == 1
@@ -49,7 +49,7 @@ local function first_waiting(node_id, node, now)
   local function falls_to(fallback)
     return function(job_id, ticket)
       local wishes = ticket[TICKET.wishes][1]
-      local fits = once("fallback", ticket, function()
+      local fits = once("fallback?", ticket, function()
         for _, fitting in ipairs(fitting_groups(fallback, ticket, 0)) do
           if fitting == group then
             return true

@@ -3,14 +3,18 @@
 -- the last attempt, for those who ask again.
 -- include: had_by, groups_for, choose, assign, past_of
 local function place(job_id, job, ticket, entry, now)
-  local had, owed, seed, groups = had_by(job), {}, job[JOB.seed], groups_for(ticket, 0)
+  local had, owed, seed, groups, is_owed = had_by(job), {}, job[JOB.seed], groups_for(ticket, 0), nil
   local node_id, node, choice, reasons
-  repeat
-    -- A node that has not yet served all who wait for it is theirs.
-    owed[#owed + 1] = node_id
+  -- A node that has not yet served all who wait for it is theirs. More than so many are not asked.
+  for _ = 1, 64 do
     node_id, node, choice, reasons = choose(groups, job, ticket, had, owed, now)
-  until not node_id or not redis.call("ZSCORE", KEY.due, "r:" .. node_id)
-  if not node_id then
+    is_owed = node_id and redis.call("ZSCORE", KEY.due, "r:" .. node_id)
+    if not is_owed then
+      break
+    end
+    owed[#owed + 1] = node_id
+  end
+  if not node_id or is_owed then
     job[JOB.seed] = seed
     past_of(job)[PAST.reasons] = reasons
     return false
