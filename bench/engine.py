@@ -22,8 +22,8 @@ from rich.table import Table
 
 from bench.fleet import CELL, PATIENT, at_once, cpu_us, cycle, enrol, finish, four_noops, place, submit, wait
 from bench.redis_py import RedisPyEngine
-from lingua_scheduler.core.records import Rules
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.leave import leave

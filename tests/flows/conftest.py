@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from lingua_scheduler.core.records import Rules
+from lingua_scheduler.core.rules import Rules
 from tests.support.world import World
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from lingua_scheduler.core.capability import SERVICES
-from lingua_scheduler.core.records import Rules
 from lingua_scheduler.core.refusal import Breakdown, Refusal
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.dispatch import dispatch

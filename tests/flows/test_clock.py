@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lingua_scheduler.core.records import Rules
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.store.face import pack
 from lingua_scheduler.store.keys import CELL_KEY_NAMES, cell_key

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.health import FLAP_BASE, FLAP_PARTS
-from lingua_scheduler.core.records import Event, Rules, Standing
+from lingua_scheduler.core.records import Event, Standing
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.disconnect import Away, Replaced, disconnect
 from lingua_scheduler.flows.dispatch import Waiting, dispatch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import Rules
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.deliver import deliver
@@ -34,7 +34,7 @@ from tests.support.world import CELL
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from lingua_scheduler.core.records import Cell
+    from lingua_scheduler.core.cell import Cell
     from tests.flows.conftest import MakeWorld
     from tests.support.world import World
 

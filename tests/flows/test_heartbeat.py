@@ -7,8 +7,9 @@ import pytest
 
 from lingua_scheduler.core.capability import CROWDED
 from lingua_scheduler.core.needs import LACKS
-from lingua_scheduler.core.records import GroupRecord, Rules, Standing
+from lingua_scheduler.core.records import GroupRecord, Standing
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain

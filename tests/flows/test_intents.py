@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lingua_scheduler.core.records import FORGET_FROM, Rules, Standing
+from lingua_scheduler.core.records import FORGET_FROM, Standing
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.evict import evict

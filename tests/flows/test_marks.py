@@ -9,8 +9,9 @@ import pytest
 
 from lingua_scheduler.core.capability import SERVICES
 from lingua_scheduler.core.needs import LACKS, MARKED, MUTE
-from lingua_scheduler.core.records import MAX_MARKS, GroupRecord, Mark, Rules, Standing
+from lingua_scheduler.core.records import MAX_MARKS, GroupRecord, Mark, Standing
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.leave import leave

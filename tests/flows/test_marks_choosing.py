@@ -9,8 +9,9 @@ import pytest
 from lingua_scheduler.core.capability import CROWDED, SERVICES
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.needs import USUAL
-from lingua_scheduler.core.records import Event, Mark, Rules
+from lingua_scheduler.core.records import Event, Mark
 from lingua_scheduler.core.refusal import Breakdown, Refusal
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.dispatch import Placed, Waiting, dispatch

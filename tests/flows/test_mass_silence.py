@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import Event, Rules, Standing
+from lingua_scheduler.core.records import Event, Standing
 from lingua_scheduler.core.refusal import Breakdown, Refusal
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.dispatch import dispatch
@@ -20,7 +21,7 @@ from tests.support.stage import T0, A, B, bring, calls, join, keep_alive, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
-    from lingua_scheduler.core.records import Cell
+    from lingua_scheduler.core.cell import Cell
     from tests.flows.conftest import MakeWorld
     from tests.support.world import World
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from lingua_scheduler.core.records import MAX_REMEMBERED, Memory, Rules
+from lingua_scheduler.core.records import MAX_REMEMBERED, Memory
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.core.wanted import MAX_NAMED, Hints
 from lingua_scheduler.flows.fail import Failed, fail
 from lingua_scheduler.flows.remember import Remembered, remember

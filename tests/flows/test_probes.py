@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lingua_scheduler.core.records import FORGET_FROM, SUSPECTS, Choice, Event, Rules, Standing
+from lingua_scheduler.core.records import FORGET_FROM, SUSPECTS, Choice, Event, Standing
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.done import done

@@ -10,8 +10,9 @@ import pytest
 from lingua_scheduler.core.capability import CROWDED
 from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.needs import LACKING, LACKS, MUTE, PRIVATE
-from lingua_scheduler.core.records import GroupRecord, NodeRecord, Profile, Rules, Standing
+from lingua_scheduler.core.records import GroupRecord, NodeRecord, Profile, Standing
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.register import Registered, register
 from tests.support.cells import GONE, watch

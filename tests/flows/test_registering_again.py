@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lingua_scheduler.core.records import Rules, Standing
+from lingua_scheduler.core.records import Standing
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.disconnect import disconnect
 from tests.support.stage import T0, join, sweep
 from tests.support.world import CELL

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lingua_scheduler.core.records import Cell, HeldJob, HeldLease, Ledger, Standing
+from lingua_scheduler.core.cell import Cell, HeldJob, HeldLease, Ledger
+from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.ack import ack

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import FORGET_FROM, Event, Rules, Standing
+from lingua_scheduler.core.records import FORGET_FROM, Event, Standing
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.attempts import Moved
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect

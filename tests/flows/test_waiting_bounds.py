@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import Rules
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.dispatch import Placed, Waiting, dispatch

@@ -9,7 +9,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lingua_scheduler.core.records import Cell
+    from lingua_scheduler.core.cell import Cell
 
 
 def differences(real: Cell, model: Cell) -> list[str]:

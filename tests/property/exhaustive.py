@@ -24,7 +24,7 @@ from tests.property.snapshot import EMPTY, NOW_MS, Bench, Raw, cell_of, moved_ba
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lingua_scheduler.core.records import Cell
+    from lingua_scheduler.core.cell import Cell
     from lingua_scheduler.store.scripts import Script
 
 FLOWS: Final = (

@@ -20,7 +20,8 @@ from lingua_scheduler.store.face import pack
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.job_state import State
-    from lingua_scheduler.core.records import Rules, Ticket
+    from lingua_scheduler.core.records import Ticket
+    from lingua_scheduler.core.rules import Rules
 
 CAUSE: Final = {cause.name: cause for cause in CAUSES}
 

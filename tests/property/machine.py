@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from lingua_scheduler.core.audit import audit_cell
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import Rules
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.heartbeat import Beaten
 from lingua_scheduler.flows.register import Registered
 from lingua_scheduler.flows.relay import Taken
@@ -35,7 +35,7 @@ from tests.support.world import CELL, EPOCH_MS, World
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingua_scheduler.core.records import Cell
+    from lingua_scheduler.core.cell import Cell
     from tests.property.messages import Message, Op
     from tests.property.moves import Move
     from tests.property.outcomes import Outcomes

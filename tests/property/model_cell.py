@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.needs import LACKS
-from lingua_scheduler.core.records import (
-    FORGET_FROM,
-    STANDINGS,
-    SUSPECTS,
-    Cell,
-    Event,
-    GroupRecord,
-    NodeRecord,
-    Standing,
-)
+from lingua_scheduler.core.records import FORGET_FROM, STANDINGS, SUSPECTS, Event, GroupRecord, NodeRecord, Standing
 from lingua_scheduler.store.face import pack
 from tests.property.facts import Capability, Lease, signature_of
 
 if TYPE_CHECKING:
-    from lingua_scheduler.core.records import Rules
+    from lingua_scheduler.core.rules import Rules
     from tests.property.facts import JobFacts, NodeFacts
 
 LeaseId = tuple[str, str, int]

@@ -14,7 +14,7 @@ from tests.property.model_cell import CellFacts, LeaseId
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.job_state import State
-    from lingua_scheduler.core.records import Rules
+    from lingua_scheduler.core.rules import Rules
     from tests.property.facts import JobFacts
 
 _ROOM: Final = (Standing.available, Standing.suspect)

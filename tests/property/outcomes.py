@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from types import ModuleType
 
-    from lingua_scheduler.core.records import Cell, JobRecord
+    from lingua_scheduler.core.cell import Cell
+    from lingua_scheduler.core.records import JobRecord
 
 _MODULES: Final[tuple[ModuleType, ...]] = (
     register,

@@ -14,14 +14,16 @@ from lingua_scheduler.core.capability import capability
 from lingua_scheduler.core.health import is_suspect
 from lingua_scheduler.core.job_state import ENDS
 from lingua_scheduler.core.needs import USUAL, needs_of
-from lingua_scheduler.core.records import FORGET_FROM, Rules, Standing, Ticket
+from lingua_scheduler.core.records import FORGET_FROM, Standing, Ticket
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.store.face import pack
 from tests.property.snapshot import NOW_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lingua_scheduler.core.records import Cell, NodeRecord
+    from lingua_scheduler.core.cell import Cell
+    from lingua_scheduler.core.records import NodeRecord
 
 JOBS: Final = ("c0.1", "c0.2", "c0.3")
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import hiredis
 import msgspec
 
+from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.records import (
-    Cell,
     Event,
     GroupRecord,
     JobRecord,

@@ -16,7 +16,8 @@ from lingua_scheduler.core.wanted import Wanted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingua_scheduler.core.records import Cell, JobRecord
+    from lingua_scheduler.core.cell import Cell
+    from lingua_scheduler.core.records import JobRecord
     from tests.property.messages import Op
     from tests.property.model import Model
 

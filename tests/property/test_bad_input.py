@@ -36,7 +36,7 @@ from tests.support.world import CELL
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from lingua_scheduler.core.records import Cell
+    from lingua_scheduler.core.cell import Cell
     from tests.support.servers import Server
 
 DOORS: Final[dict[str, Callable[..., Awaitable[Any]]]] = {

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from lingua_scheduler.core.records import Rules
+from lingua_scheduler.core.rules import Rules
 from tests.property.machine import Arena, CellMachine, CrowdMachine
 from tests.property.outcomes import Outcomes, everything
 

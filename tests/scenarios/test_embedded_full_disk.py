@@ -13,8 +13,8 @@ import pytest
 
 from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
 from lingua_scheduler.core.ids import new_job_id
-from lingua_scheduler.core.records import Rules
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.register import Registered, register
 from lingua_scheduler.store.engine import Engine

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lingua_scheduler.core.records import Cell, Rules
+from lingua_scheduler.core.cell import Cell
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.register import Registered, register
 from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.store.keys import CELL_KEY_NAMES, cell_key, request_tag

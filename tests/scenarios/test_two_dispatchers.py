@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.job_state import ENDS
-from lingua_scheduler.core.records import Cell
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.reap import reap
 from lingua_scheduler.flows.relay import relay

@@ -12,7 +12,8 @@ from lingua_scheduler.core.records import Record
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from lingua_scheduler.core.records import Cell, JobRecord, NodeRecord
+    from lingua_scheduler.core.cell import Cell
+    from lingua_scheduler.core.records import JobRecord, NodeRecord
     from tests.support.world import World
 
     Changes = dict[str, dict[Any, Any]]

@@ -30,8 +30,8 @@ from tests.support.world import CELL, EPOCH_MS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lingua_scheduler.core.cell import Cell
     from lingua_scheduler.core.job_state import State
-    from lingua_scheduler.core.records import Cell
     from tests.support.cells import Changes
     from tests.support.world import World
 

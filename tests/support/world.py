@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from lingua_scheduler.core.records import Cell, Rules
+from lingua_scheduler.core.cell import Cell
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.store.keys import CELL_KEY_NAMES, cell_key
 from lingua_scheduler.views.audit import audit_whole

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from lingua_scheduler.config import ConfigError, Settings, load
 from lingua_scheduler.config.load import LEAVES, env_name
-from lingua_scheduler.core.records import Rules
+from lingua_scheduler.core.rules import Rules
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from msgspec.structs import fields
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import Rules
+from lingua_scheduler.core.rules import Rules
 
 MINUTE: Final = 60_000
 HOUR: Final = 60 * MINUTE

@@ -18,7 +18,8 @@ from lingua_scheduler.core.waiting import could_go, places_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lingua_scheduler.core.records import Cell, HeldLease, JobRecord, Ledger, NodeRecord
+    from lingua_scheduler.core.cell import Cell, HeldLease, Ledger
+    from lingua_scheduler.core.records import JobRecord, NodeRecord
 
 
 class Violation(msgspec.Struct, frozen=True):

@@ -7,14 +7,11 @@ that `job[JOB.state]` there and `job.state` here are the same byte. Fields are o
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from lingua_scheduler.core.job_state import State
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True):
@@ -257,33 +254,6 @@ class GroupRecord(Record, frozen=True):
     pairs: list[str]
 
 
-class HeldJob(Record, frozen=True):
-    """What the job behind a lease says of itself. All empty: there is no such job."""
-
-    state: State | None = None
-    attempt: int = 0
-    node: str = ""
-    epoch: str = ""
-
-
-class HeldLease(Record, frozen=True):
-    """A lease: when it was fenced (0: it was not), when somebody will look at it (-1: nobody will), and its job."""
-
-    name: str
-    fenced_at_ms: int
-    due_at_ms: int
-    job: HeldJob
-
-
-class Ledger(Record, frozen=True):
-    """A node's record, its place in the index, and what holds its slots."""
-
-    node_id: str
-    record: NodeRecord
-    score: int
-    leases: list[HeldLease]
-
-
 class Claim(Record, frozen=True):
     """Which job a request id stands for. Sealed once that job exists; until then `claimants` are about to make it.
 
@@ -322,79 +292,6 @@ class Event(Record, frozen=True):
     epoch: str
     detail: str
     at_ms: int
-
-
-class Cell(msgspec.Struct, frozen=True):
-    """A cell at one instant, key by key, in plain values."""
-
-    now_ms: int
-    nodes: dict[str, NodeRecord]
-    profiles: dict[str, Profile]
-    standing: dict[str, int]
-    room: dict[int, int]
-    groups: dict[int, GroupRecord]
-    signatures: dict[str, int]
-    pairs: dict[str, list[int]]
-    ends: dict[str, int]
-    intents: dict[str, str]
-    jobs: dict[str, JobRecord]
-    tickets: dict[str, Ticket]
-    bodies: dict[str, str]
-    leases: list[str]
-    limbo: dict[str, int]
-    queue: list[str]
-    due: dict[str, int]
-    outbox: list[tuple[Event, int]]
-    counts: dict[str, int]
-
-    def ledgers(self) -> Iterator[Ledger]:
-        """Each node with its leases, as the paged view gives them."""
-        leases: dict[str, list[HeldLease]] = {node_id: [] for node_id in self.nodes}
-        for lease in self.leases:
-            node_id, job_id, _ = lease.split(":")
-            job = self.jobs.get(job_id)
-            held = HeldJob(job.state, job.attempt, job.node, job.epoch) if job else HeldJob()
-            entry = f"l:{lease}" if lease in self.limbo else f"j:{job_id}"
-            found = HeldLease(lease, self.limbo.get(lease, 0), self.due.get(entry, -1), held)
-            leases.setdefault(node_id, []).append(found)
-        for node_id, record in self.nodes.items():
-            yield Ledger(node_id, record, self.standing.get(node_id, -1), leases[node_id])
-
-
-class Rules(Record, frozen=True):
-    """The settings that the scripts obey, in milliseconds and counts."""
-
-    limbo_ttl_ms: int = 60_000
-    stale_ms: int = 35_000
-    offline_ms: int = 45_000
-    node_record_ttl_ms: int = 3_600_000
-    result_ttl_ms: int = 120_000
-    job_record_ttl_ms: int = 3_600_000
-    released_ttl_ms: int = 300_000
-    intent_ttl_ms: int = 604_800_000
-    reconnect_grace_ms: int = 500
-    handover_grace_ms: int = 10_000
-    confirm_after_ms: int = 2_000
-    rest_ms: int = 1_000
-    max_rest_ms: int = 60_000
-    probe_ms: int = 5_000
-    flap_window_ms: int = 60_000
-    mass_silence_nodes: int = 5
-    mass_silence_ms: int = 600_000
-    mark_ttl_ms: int = 60_000
-    mark_debounce_ms: int = 5_000
-    mark_window_ms: int = 10_000
-    max_marked: int = 30
-    max_undelivered: int = 10
-    max_overloaded: int = 10
-    max_lost: int = 2
-    cell_capacity: int = 1_000
-    max_groups: int = 256
-    max_waiting: int = 4_096
-    relay_lease_ms: int = 1_000
-    claim_lease_ms: int = 90_000
-    binding_ttl_ms: int = 60_000
-    pairing_ttl_ms: int = 300_000
 
 
 #: Ended jobs are in the due-list too, to be forgotten, but this much later than their time: a dispatch, which must

@@ -14,7 +14,8 @@ from lingua_scheduler.core.records import Standing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lingua_scheduler.core.records import Cell, Profile, Ticket
+    from lingua_scheduler.core.cell import Cell
+    from lingua_scheduler.core.records import Profile, Ticket
 
 
 def serves(cell: Cell, group: int, pair: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.ids import check_int, check_text
-from lingua_scheduler.core.records import Rules
 from lingua_scheduler.core.refusal import Invalid, Refusal
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.attempts import ATTEMPT_REFUSALS, Moved, check_attempt, refused
 from lingua_scheduler.store.face import Face, No, pack
 

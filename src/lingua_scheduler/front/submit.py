@@ -19,8 +19,8 @@ from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.ids import new_job_id
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.pair import Pair
-from lingua_scheduler.core.records import Event, Rules
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.core.wanted import Hints, Wanted
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.claim import claim
@@ -36,6 +36,7 @@ from lingua_scheduler.views.whereabouts import At, Waits, read_whereabouts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lingua_scheduler.core.records import Event
     from lingua_scheduler.store.engine import Engine
 
 

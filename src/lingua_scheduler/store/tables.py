@@ -39,11 +39,11 @@ from lingua_scheduler.core.records import (
     PastAttempt,
     Profile,
     Record,
-    Rules,
     Standing,
     Ticket,
     Wishes,
 )
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.core.wanted import Policy
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.ids import check_cell
-from lingua_scheduler.core.records import Cell, Event, GroupRecord, JobRecord, NodeRecord, Profile, Ticket
+from lingua_scheduler.core.records import Event, GroupRecord, JobRecord, NodeRecord, Profile, Ticket
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.store.scripts import script
 

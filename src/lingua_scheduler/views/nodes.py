@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lingua_scheduler.core.cell import Ledger
 from lingua_scheduler.core.ids import check_cell, check_cursor, check_int
-from lingua_scheduler.core.records import Ledger
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.store.face import Answer, Face, pack
 

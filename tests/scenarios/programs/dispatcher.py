@@ -17,8 +17,8 @@ import msgspec
 
 from lingua_scheduler.core.ids import new_job_id
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import Event, Rules
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.dispatch import Placed, dispatch
@@ -35,6 +35,8 @@ from lingua_scheduler.views.job import read_job
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
     from typing import Any
+
+    from lingua_scheduler.core.records import Event
 
 CELL = "c0"
 LANES = 16

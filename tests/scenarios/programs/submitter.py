@@ -8,8 +8,8 @@ import sys
 
 import msgspec
 
-from lingua_scheduler.core.records import Rules
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.front.submit import Ask, Submitter
 from lingua_scheduler.store.engine import Engine
 

@@ -13,11 +13,11 @@ from lingua_scheduler.core.records import (
     Past,
     PastAttempt,
     Record,
-    Rules,
     Standing,
     Ticket,
     Wishes,
 )
+from lingua_scheduler.core.rules import Rules
 
 
 #: Fields are only ever appended: these are where they were when the first cell of this schema was written.

@@ -30,11 +30,11 @@ from lingua_scheduler.core.records import (
     PastAttempt,
     Profile,
     Record,
-    Rules,
     Standing,
     Ticket,
     Wishes,
 )
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.store.tables import SCHEMA, TABLES
 
 #: What is kept in the engine; the rules travel with each call and may change at any time.

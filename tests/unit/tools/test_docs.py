@@ -6,7 +6,7 @@ from lingua_scheduler.config.load import LEAVES
 from lingua_scheduler.config.old_keys import OLD_KEYS
 from lingua_scheduler.core.attempt_end import CAUSES
 from lingua_scheduler.core.job_state import MOVES
-from lingua_scheduler.core.records import Rules
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.store.keys import CELL_KEY_NAMES, OUTSIDE_KEY_NAMES
 from tools.docs import PAGES, config, job_states, keys, main, stale, table
 

@@ -16,7 +16,7 @@ from rich.live import Live
 from lingua_scheduler.app import run
 from lingua_scheduler.config import load
 from lingua_scheduler.core.audit import audit_cell
-from lingua_scheduler.core.records import Cell
+from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.operate.demo.callers import Caller
 from lingua_scheduler.operate.demo.fleet import Fleet, Node

@@ -13,7 +13,7 @@ from lingua_scheduler.core.health import health
 from lingua_scheduler.core.records import Standing
 
 if TYPE_CHECKING:
-    from lingua_scheduler.core.records import Ledger
+    from lingua_scheduler.core.cell import Ledger
     from lingua_scheduler.operate.demo.tally import Tally
 
 _COLOURS = {
