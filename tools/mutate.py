@@ -127,7 +127,7 @@ class Run:
 
     async def _drive(self, driver: Driver, plan: Plan, queue: Iterator[Mutant]) -> None:
         for mutant in queue:
-            tests = plan.tests_for(mutant, self._memory.hint(mutant))
+            tests = plan.tests_for(mutant, self._memory.hints(mutant))
             # Broken Lua may be slow; only one that does not end is worth the wait.
             timeout_s = 15.0 + 3 * plan.seconds(tests)
             request = Request({mutant.path: mutant.text}, tests, timeout_s)

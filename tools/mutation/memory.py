@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tools.mutation.mutants import Mutant
+
+#: So many tests that noticed other mutants of a file are asked first about the next one.
+_KEEN: Final = 20
+_BETWEEN: Final = " | "
 
 
 class Remembered(msgspec.Struct):
@@ -30,6 +35,9 @@ class Memory:
         self._known: dict[str, Remembered] = {}
         if self._path.exists():
             self._known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, Remembered])
+        self._keen: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for key, known in self._known.items():
+            self._keen[key.split(_BETWEEN)[0]][known.by] += 1
 
     def verdict(self, mutant: Mutant, scope: str) -> Remembered | None:
         """What a run under the same sources said; `scope` is what else it depends on."""
@@ -40,14 +48,15 @@ class Memory:
         under = self._under if known.by else self._under + scope
         return known if known.under == under else None
 
-    def hint(self, mutant: Mutant) -> str:
-        """The test that noticed it once."""
+    def hints(self, mutant: Mutant) -> list[str]:
+        """The test that noticed it once, and those that most often notice what is wrong in its file."""
         known = self._known.get(_key(mutant))
-        return known.by if known else ""
+        return ([known.by] if known else []) + [test for test, _ in self._keen[mutant.path].most_common(_KEEN)]
 
     def note(self, mutant: Mutant, scope: str, by: str, why: str) -> None:
         """Remember a verdict."""
         self._known[_key(mutant)] = Remembered(by, why, self._under if by else self._under + scope)
+        self._keen[mutant.path][by] += 1
 
     def save(self) -> None:
         """Write it all down."""
@@ -57,7 +66,7 @@ class Memory:
 
 
 def _key(mutant: Mutant) -> str:
-    return " | ".join(mutant.key)
+    return _BETWEEN.join(mutant.key)
 
 
 def _digest(root: Path) -> str:

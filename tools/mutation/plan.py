@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tools.mutation.overlay import parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from tools.mutation.mutants import Mutant
@@ -31,17 +31,18 @@ class Plan:
         found = [*package.glob("flows/*.lua"), *package.glob("views/*.lua")]
         self._scripts = sorted(path.relative_to(package).with_suffix("").as_posix() for path in found)
 
-    def tests_for(self, mutant: Mutant, first: str = "") -> list[str]:
+    def tests_for(self, mutant: Mutant, first: Sequence[str] = ()) -> list[str]:
         """Those that run a script with the mutant in it: its own tests first, quick ones before slow ones.
 
-        `first` goes before all others, if it is there. A search speaks to the engine without a face, so nobody knows
-        what it calls.
+        Those in `first` go before all others, in that order. A search speaks to the engine without a face, so nobody
+        knows what it calls.
         """
+        hinted = {test: number for number, test in reversed(list(enumerate(first)))}
         names = {script.rsplit("/", 1)[-1] for script in self._scripts if mutant.path in _parts_of(script)}
         files = {f"test_{name}.py" for name in names}
 
-        def rank(test: str) -> tuple[bool, int, bool, float]:
-            return test != first, _folder(test), _file(test) not in files, self._seconds[test]
+        def rank(test: str) -> tuple[int, int, bool, float]:
+            return hinted.get(test, len(first)), _folder(test), _file(test) not in files, self._seconds[test]
 
         found = (test for test, called in self._calls.items() if called & names or (_folder(test) and not called))
         return sorted(found, key=rank)

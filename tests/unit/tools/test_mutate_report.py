@@ -100,7 +100,9 @@ def test_what_was_found_out_holds_while_nothing_changes(tmp_path: Path) -> None:
     lua.write_text("a = 1\nb = 1\nc = 1\n", encoding="utf-8")
     memory = Memory(tmp_path)
     assert not memory.verdict(ONE, "quick")
-    assert memory.hint(ONE) == "test_one"
+    assert memory.hints(ONE)[0] == "test_one"
+    assert "test_one" in memory.hints(TWO), "it noticed something in the same file"
+    assert memory.hints(OTHER) == []
 
 
 def plan() -> Plan:
@@ -126,8 +128,9 @@ def test_a_mutants_own_tests_are_asked_first_and_the_searches_last() -> None:
 
 def test_who_noticed_it_once_is_asked_before_all() -> None:
     first = "tests/property/test_search.py::test_all"
-    assert plan().tests_for(ONE, first)[0] == first
-    assert plan().tests_for(ONE, "tests/flows/test_gone.py::test_gone") == plan().tests_for(ONE)
+    second = "tests/flows/test_done.py::test_done"
+    assert plan().tests_for(ONE, [first, second, first])[:2] == [first, second]
+    assert plan().tests_for(ONE, ["tests/flows/test_gone.py::test_gone"]) == plan().tests_for(ONE)
 
 
 def test_a_mutant_of_a_shared_file_concerns_all_that_include_it() -> None:
