@@ -348,3 +348,10 @@ async def test_spread_takes_the_last_node_rather_than_a_suspect(world: World) ->
     await doubt(world, "n2")
     assert await given(world, A, policy="spread", last_node_id="n1") == ("n1", ["last node"])
     assert await given(world, B, policy="spread", last_node_id="n1") == ("n2", ["last node", "suspect"])
+
+
+async def test_spread_without_a_last_node_has_nobody_to_avoid(world: World) -> None:
+    _, others = await fleet(world, 1, 2, max_concurrent_jobs=1)
+    for node_id in others:
+        await give(world, node_id)
+    assert await given(world, A, policy="spread", exclude_node_ids=["n9"]) == ("s0", ["suspect"])

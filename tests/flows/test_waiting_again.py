@@ -254,3 +254,22 @@ async def test_a_newcomer_that_prefers_the_suspect_comes_after_who_had_it_in_a_p
     answer = await dispatch(broken.engine, B, "s1", "en", "zh", seed=1, wanted=wanted)
     assert code_of(answer) == "ALL_CANDIDATES_FULL_OR_FAILED"
     assert nodes_of(await broken.cell(), A) == ["n1"]
+
+
+async def test_whether_most_are_suspect_is_asked_of_those_that_could_have_the_job(broken: World) -> None:
+    """Nodes without a service that it needs are not among them."""
+    for node_id in ("n4", "n5"):
+        await join(broken, node_id, services={"asr": False})
+    await lose(broken)
+    await drain(broken.engine, CELL, "n2")
+    await drain(broken.engine, CELL, "n3")
+    await heartbeat(broken.engine, CELL, "n1", health="degraded")
+    await heartbeat(broken.engine, CELL, "n1", health="ready")
+    assert nodes_of(await broken.cell(), A) == ["n1"]
+
+
+async def test_a_private_node_that_is_not_suspect_gets_back_who_prefers_it(world: World) -> None:
+    await join(world, accept_public_jobs=False)
+    await place(world, wanted=Wanted(preferred_node_id="n1"))
+    await fail(world.engine, A, 1, "n1", reason="broken")
+    assert nodes_of(await world.cell(), A) == ["n1"]

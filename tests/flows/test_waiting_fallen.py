@@ -119,6 +119,13 @@ class TestWhenNoYueNodeLives:
         assert await serve_one(fallen, job_id=B) == ""
         assert waiting(await fallen.cell()) == [f"wyue:en:{T0 + 75_000:015}:{A}"]
 
+    async def test_a_node_without_a_service_that_they_need_passes_them_over(self, fallen: World) -> None:
+        await join(fallen, "deaf", **ZH, max_concurrent_jobs=1, services={"asr": False})
+        wanted = Wanted(preferred_node_id="deaf", strict=True, services=["nmt"])
+        await dispatch(fallen.engine, D, "s1", "zh", "en", seed=1, limits=LONG, wanted=wanted)
+        await queue(fallen, A)
+        assert await serve_one(fallen, "deaf", D) == ""
+
     async def test_one_that_insists_on_it_has_it(self, fallen: World) -> None:
         await queue(fallen, B, 50_000)
         await queue(fallen, A, 40_000, preferred_node_id="zh", strict=True)

@@ -337,6 +337,17 @@ class TestTheEndOfTheWait:
         told = refused(event, Pair.of("en", "zh"), Wanted())
         assert told == Refusal("NO_CAPABLE_NODE", detail, None, WAIT)
 
+    async def test_the_word_says_which_end_of_the_pair_is_served(self, world: World) -> None:
+        await join(world, "n2", health="degraded")
+        await waits(world)
+        await leave(world.engine, CELL, "n2")
+        await join(world, "n3", nmt_pairs=[["en", "fr"]])
+        await join(world, "n4", semantic_langs=["fr"], nmt_pairs=[["fr", "zh"]])
+        world.now_ms = UNTIL
+        _, changes = await watch(world, reap(world.engine, CELL))
+        (event,) = changes["outbox"]
+        assert event.detail.startswith(f"{WAIT} NO_CAPABLE_NODE 1 1 0 ")
+
     async def test_a_dispatch_finds_it_too_and_those_behind_it_wait_on(self, world: World) -> None:
         await full(world, limits=Limits(ack_ms=50_000))
         await asyncio.gather(waits(world), waits(world, B, wait_ms=WAIT + 1))
