@@ -260,6 +260,25 @@ class TestACrowdedCell:
         await mark(world.engine, CELL, "n2", "", "asr")
         assert (await join(world, "n1", labels={"region": "us"})).warnings == [CROWDED]
 
+    async def test_a_marked_node_that_says_the_same_again_stays_where_it_is(self, world: World) -> None:
+        await mark(world.engine, CELL, "n1", "", "tone")
+        assert (await join(world, "n1")).warnings == []
+        assert (await world.cell()).nodes["n1"].group == 2
+        await mark(world.engine, CELL, "n2", "", "asr")
+        assert (await join(world, "n2", connection="y")).warnings == []
+
+    async def test_a_marked_kind_counts_once(self, make_world: MakeWorld) -> None:
+        world = await make_world(Rules(max_groups=2))
+        await join(world, "n1")
+        await join(world, "n2")
+        await mark(world.engine, CELL, "n1", "", "tone")
+        assert (await join(world, "n3", labels={"region": "eu"})).warnings == []
+        assert (await join(world, "n4", labels={"region": "us"})).warnings == [CROWDED]
+
+    async def test_a_node_that_serves_nothing_needs_no_room(self, world: World) -> None:
+        answer = await join(world, "n3", services={"semantic": False})
+        assert CROWDED not in answer.warnings
+
     async def test_a_node_that_the_cell_has_no_room_for_does_not_get_in_by_a_mark(self, world: World) -> None:
         await join(world, "n3", labels={"region": "eu"})
         await mark(world.engine, CELL, "n3", "", "tone")
