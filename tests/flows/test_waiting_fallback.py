@@ -522,3 +522,15 @@ async def test_of_two_pairs_that_fall_together_the_earliest_deadline_goes_first(
     await wait(world, {C: 40_000}, "yue:fr")
     await heartbeat(world.engine, CELL, "yue", nmt_pairs=[])
     assert nodes_of(await world.cell(), A, C) == ["", "zh"]
+
+
+async def test_a_node_of_any_group_lets_them_fall(world: World) -> None:
+    """Its group has a higher number than there are standings."""
+    for number in range(9):
+        await join(world, f"k{number}", labels={"kind": str(number)})
+    await yue_node(world, health="degraded")
+    await zh_node(world)
+    await wait(world, {A: 60_000}, "yue:en")
+    assert nodes_of(await world.cell(), A) == [""]
+    await heartbeat(world.engine, CELL, "yue", nmt_pairs=[])
+    assert nodes_of(await world.cell(), A) == ["zh"]
