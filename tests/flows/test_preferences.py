@@ -9,7 +9,8 @@ import pytest
 
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Choice, PastAttempt
-from lingua_scheduler.flows.dispatch import Waiting
+from lingua_scheduler.core.wanted import Wanted
+from lingua_scheduler.flows.dispatch import Placed, Waiting, dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.heartbeat import heartbeat
@@ -389,3 +390,12 @@ async def test_a_job_that_may_wait_a_millisecond_waits(world: World) -> None:
     await join(world, max_concurrent_jobs=1)
     await place(world, B)
     assert await ask(world, wait_ms=1) == Waiting(1, T0 + 1)
+
+
+async def test_a_private_node_of_the_fallback_is_asked_by_who_names_it(world: World) -> None:
+    """That only jobs which name it may have it does not keep them from falling back to it."""
+    await join(world, "zh", semantic_langs=["zh"], nmt_pairs=[["zh", "en"]], accept_public_jobs=False)
+    wanted = Wanted(preferred_node_id="zh")
+    answer = await dispatch(world.engine, A, "s1", "yue", "en", seed=1, wanted=wanted)
+    assert isinstance(answer, Placed)
+    assert answer.node_id == "zh"

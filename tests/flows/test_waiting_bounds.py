@@ -140,7 +140,7 @@ async def test_a_sign_of_life_does_not_put_off_the_rest(world: World, sign: str)
 
 
 async def test_a_sweep_counts_those_it_serves(world: World) -> None:
-    """Three nodes have rested at the same moment; each takes 40 of those who wait. A sweep of 64 stops after two."""
+    """Three nodes have rested at the same moment; each takes 40 of those who wait. A sweep of 41 stops after one."""
     names = [f"n{n}" for n in range(3)]
     for node_id in names:
         await join(world, node_id, max_concurrent_jobs=40)
@@ -149,9 +149,10 @@ async def test_a_sweep_counts_those_it_serves(world: World) -> None:
         await cancel(world.engine, job_id)
     await crowd(world, 120)
     world.now_ms += 1_000
-    assert await reap(world.engine, CELL, 64) == Settled(2, True)
+    assert await reap(world.engine, CELL, 41) == Settled(1, True)
     nodes = (await world.cell()).nodes
-    assert [nodes[node_id].used for node_id in names] == [40, 40, 0]
+    assert [nodes[node_id].used for node_id in names] == [40, 0, 0]
+    assert await reap(world.engine, CELL, 40) == Settled(1, True)
     assert await reap(world.engine, CELL, 64) == Settled(1, False)
     assert waiting(await world.cell()) == []
 
