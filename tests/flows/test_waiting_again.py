@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.wanted import Wanted
+from lingua_scheduler.core.wanted import Hints, Wanted
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.done import done
@@ -58,6 +58,16 @@ async def lose(world: World, job_id: str = A, **wanted: Any) -> None:
     assert isinstance(answer, Placed)
     assert answer.node_id == "n1"
     await fail(world.engine, job_id, 1, "n1", reason="broken")
+
+
+async def lose_one_of_three(world: World) -> None:
+    """n1 has failed A; B and C, which may take longer, came while it was not ready. Now it has one slot."""
+    await lose(world)
+    await heartbeat(world.engine, CELL, "n1", health="degraded")
+    for job_id, timeout_ms in ((B, 70_000), (C, 80_000)):
+        limits = Limits(timeout_ms=timeout_ms)
+        await dispatch(world.engine, job_id, "s1", "en", "zh", seed=1, limits=limits, wanted=Wanted(wait_ms=4_000))
+    await heartbeat(world.engine, CELL, "n1", health="ready", max_concurrent_jobs=1)
 
 
 async def test_a_job_that_a_suspect_failed_waits_for_another_node(broken: World) -> None:
@@ -202,22 +212,12 @@ async def test_where_nobody_waits_a_newcomer_in_a_panic_draws_once(broken: World
 
 async def test_a_suspect_serves_those_behind_it_that_it_has_not_had(broken: World) -> None:
     """A must hurry more than B, but n1 had it."""
-    await lose(broken)
-    await heartbeat(broken.engine, CELL, "n1", health="degraded")
-    for job_id, timeout_ms in ((B, 70_000), (C, 80_000)):
-        limits = Limits(timeout_ms=timeout_ms)
-        await dispatch(broken.engine, job_id, "s1", "en", "zh", seed=1, limits=limits, wanted=Wanted(wait_ms=4_000))
-    await heartbeat(broken.engine, CELL, "n1", health="ready", max_concurrent_jobs=1)
+    await lose_one_of_three(broken)
     assert nodes_of(await broken.cell(), A, B, C) == ["", "n1", ""]
 
 
 async def test_a_node_that_fails_whatever_it_gets_costs_each_who_waits_one_try(broken: World) -> None:
-    await lose(broken)
-    await heartbeat(broken.engine, CELL, "n1", health="degraded")
-    for job_id, timeout_ms in ((B, 70_000), (C, 80_000)):
-        limits = Limits(timeout_ms=timeout_ms)
-        await dispatch(broken.engine, job_id, "s1", "en", "zh", seed=1, limits=limits, wanted=Wanted(wait_ms=4_000))
-    await heartbeat(broken.engine, CELL, "n1", health="ready", max_concurrent_jobs=1)
+    await lose_one_of_three(broken)
     for job_id in (B, C):
         await fail(broken.engine, job_id, 1, "n1", reason="broken")
     cell = await broken.cell()
@@ -245,14 +245,17 @@ async def test_who_waits_and_is_cancelled_leaves_every_line(broken: World) -> No
     assert (await broken.cell()).queue == []
 
 
-async def test_a_newcomer_that_prefers_the_suspect_comes_after_who_had_it_in_a_panic(broken: World) -> None:
+@pytest.mark.parametrize("strict", [False, True])
+async def test_a_newcomer_that_wishes_for_the_suspect_comes_after_who_had_it_in_a_panic(
+    broken: World, strict: bool
+) -> None:
     await lose(broken)
     await heartbeat(broken.engine, CELL, "n1", max_concurrent_jobs=1)
     await drain(broken.engine, CELL, "n2")
     await drain(broken.engine, CELL, "n3")
-    wanted = Wanted(preferred_node_id="n1")
+    wanted = Wanted(preferred_node_id="n1", strict=strict)
     answer = await dispatch(broken.engine, B, "s1", "en", "zh", seed=1, wanted=wanted)
-    assert code_of(answer) == "ALL_CANDIDATES_FULL_OR_FAILED"
+    assert code_of(answer) == ("PREFERRED_NODE_UNAVAILABLE" if strict else "ALL_CANDIDATES_FULL_OR_FAILED")
     assert nodes_of(await broken.cell(), A) == ["n1"]
 
 
@@ -273,3 +276,12 @@ async def test_a_private_node_that_is_not_suspect_gets_back_who_prefers_it(world
     await place(world, wanted=Wanted(preferred_node_id="n1"))
     await fail(world.engine, A, 1, "n1", reason="broken")
     assert nodes_of(await world.cell(), A) == ["n1"]
+
+
+async def test_that_it_went_back_is_said_once(world: World) -> None:
+    """To a node that had the job, and has seen the utterance too."""
+    await join(world)
+    hints = Hints(seen_node_ids=["n1"])
+    await dispatch(world.engine, A, "s1", "en", "zh", seed=1, hints=hints)
+    await fail(world.engine, A, 1, "n1", reason="broken")
+    assert (await choice(world, A)).reasons == ["again"]

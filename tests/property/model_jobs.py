@@ -95,7 +95,7 @@ class JobFlows(Sweep):
             sticks = ticket.policy == Policy.sticky_pool
             pool = dict(self.nodes[node_id].word.labels).get("group", "") if sticks else ""
             return Placed("RESERVED", node_id, job.epoch, job.attempt, int(job.acks), pool, is_new=True)
-        told = told or self.refused(job)
+        told = told or self.named_in_vain(job) or self.refused(job)
         capable = told[0] not in {"NO_CAPABLE_NODE", "PREFERRED_NODE_NOT_CAPABLE"}
         if capable and ticket.wait_ms and len(self.waiting()) < self.rules.max_waiting:
             self.jobs[job_id], job.waits = job, True

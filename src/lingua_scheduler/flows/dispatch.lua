@@ -45,10 +45,10 @@ for i = 3, #ARGV, 2 do
     job[JOB.created_at_ms], job[JOB.deadline_at_ms] = now, now + ticket[TICKET.timeout_ms]
     job[JOB.run_ms], job[JOB.seed] = ticket[TICKET.run_ms], ticket[TICKET.seed]
     local groups = groups_for(ticket, 0)
-    local node_id, node, choice, reasons, special
+    local node_id, node, choice, reasons, special, in_vain
     if wishes then
       -- include: named_in_vain
-      answer = named_in_vain(ticket)
+      in_vain, answer = named_in_vain, named_in_vain(ticket)
     end
     if not answer then
       node_id, node, choice, reasons, special = choose(groups, job, ticket, {}, {}, now)
@@ -77,7 +77,7 @@ for i = 3, #ARGV, 2 do
       end
     else
       -- include: refusal_of
-      answer = answer or refusal_of(ticket, groups)
+      answer = answer or in_vain and in_vain(ticket) or refusal_of(ticket, groups)
       local may_come = answer[1] ~= "NO_CAPABLE_NODE" and answer[1] ~= "PREFERRED_NODE_NOT_CAPABLE"
       -- include: may_wait, join_queue, past_of
       if may_come and ticket[TICKET.wait_ms] > 0 and may_wait(packed_rules) then
