@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.wanted import Hints, Wanted
+from lingua_scheduler.core.wanted import Hints, Policy, Wanted
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.done import done
@@ -285,3 +285,12 @@ async def test_that_it_went_back_is_said_once(world: World) -> None:
     await dispatch(world.engine, A, "s1", "en", "zh", seed=1, hints=hints)
     await fail(world.engine, A, 1, "n1", reason="broken")
     assert (await choice(world, A)).reasons == ["again"]
+
+
+@pytest.mark.parametrize("policy", Policy)
+async def test_who_was_served_after_waiting_keeps_its_policy(world: World, policy: Policy) -> None:
+    await join(world, health="degraded")
+    await dispatch(world.engine, A, "s1", "en", "zh", seed=1, wanted=Wanted(wait_ms=4_000, policy=policy.name))
+    await heartbeat(world.engine, CELL, "n1", health="ready")
+    chosen = await choice(world)
+    assert (chosen.policy, chosen.candidates, chosen.reasons) == (policy, 1, ["waited"])

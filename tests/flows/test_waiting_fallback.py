@@ -12,7 +12,7 @@ from lingua_scheduler.core.records import FORGET_FROM, Event
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
-from lingua_scheduler.flows.dispatch import Placed, dispatch
+from lingua_scheduler.flows.dispatch import Placed
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.evict import evict
@@ -21,15 +21,14 @@ from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.reap import Settled, reap
 from tests.support.cells import GONE, HELD, together, watch
+from tests.support.falls import STALE, asks, crowd, until_stale, yue_node, zh_node
 from tests.support.stage import (
     T0,
     A,
     B,
     C,
-    calls,
     code_of,
     join,
-    keep_alive,
     nodes_of,
     past,
     queued,
@@ -41,45 +40,13 @@ from tests.support.stage import (
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
-    from lingua_scheduler.flows.register import Registered
     from tests.support.cells import Changes
     from tests.support.world import World
 
 BUSY = f"{CELL}.busy"
 NOW = T0 + 7
 DEADLINE = T0 + 60_000
-STALE = T0 + 35_000
 NOTHING: tuple[Settled, Changes] = (Settled(0, False), {})
-
-
-async def yue_node(world: World, node_id: str = "yue", **said: Any) -> Registered:
-    return await join(world, node_id, **({"semantic_langs": ["yue"], "nmt_pairs": [["yue", "en"]]} | said))
-
-
-async def zh_node(world: World, node_id: str = "zh", **said: Any) -> Registered:
-    return await join(world, node_id, **({"semantic_langs": ["zh"], "nmt_pairs": [["zh", "en"]]} | said))
-
-
-async def asks(world: World, job_id: str, src: str = "yue", tgt: str = "en", **asked: Any) -> object:
-    return await dispatch(world.engine, job_id, "s1", src, tgt, **({"seed": 1} | asked))
-
-
-async def until_stale(world: World, *alive: str) -> None:
-    """It is the moment at which nodes that said nothing since the beginning may be dead; these did say something."""
-    world.now_ms = STALE - 1
-    await keep_alive(world, *alive)
-    await sweep(world)
-    world.now_ms = STALE
-
-
-async def crowd(world: World, number: int, slots: int) -> list[str]:
-    """So many wait, in the order of their names, and a zh node has slots. The yue node is about to be dead."""
-    await zh_node(world, max_concurrent_jobs=slots)
-    await yue_node(world, health="degraded")
-    names = [f"{CELL}.j{n:03}" for n in range(number)]
-    await wait(world, dict.fromkeys(names, 60_000), "yue:en")
-    await until_stale(world, "zh")
-    return names
 
 
 async def test_a_job_that_waits_with_a_fallback_stands_in_its_list_but_in_no_line_for_it(world: World) -> None:
@@ -344,6 +311,13 @@ async def test_a_fall_avoids_the_nodes_that_had_the_job(world: World) -> None:
     assert nodes_of(await world.cell(), A) == [other]
 
 
+async def test_those_whom_a_fall_serves_count_for_the_sweep(world: World) -> None:
+    await join(world, "zzz")
+    await crowd(world, 4, slots=9)
+    assert await reap(world.engine, CELL, 5) == Settled(1, True)
+    assert await reap(world.engine, CELL, 5) == Settled(1, False)
+
+
 class TestAtMost64AtATime:
     """The due-list comes back for the rest."""
 
@@ -394,94 +368,6 @@ class TestAtMost64AtATime:
         assert nodes_of(await world.cell(), A, names[-1]) == ["", ""]
         await sweep(world)
         assert nodes_of(await world.cell(), A, names[-1]) == ["", "zh"]
-
-
-class TestWhoIsPassedOver:
-    """A fall looks at each pair until it finds nobody; what one job alone wishes does not count against the others."""
-
-    async def test_a_pair_for_which_there_is_no_room_does_not_stop_another(self, world: World) -> None:
-        await zh_node(world, health="degraded")
-        await zh_node(world, "fr", nmt_pairs=[["zh", "fr"]])
-        await yue_node(world, nmt_pairs=[["yue", "en"], ["yue", "fr"]], health="degraded")
-        await wait(world, {A: 50_000, B: 60_000}, "yue:en")
-        await wait(world, {C: 60_000}, "yue:fr")
-        await heartbeat(world.engine, CELL, "yue", nmt_pairs=[])
-        assert nodes_of(await world.cell(), A, B, C) == ["", "", "fr"]
-
-    async def test_a_pair_that_somebody_serves_does_not_stop_another(self, world: World) -> None:
-        await zh_node(world, nmt_pairs=[["zh", "en"], ["zh", "fr"]])
-        await yue_node(world, health="degraded")
-        await yue_node(world, "fr", nmt_pairs=[["yue", "fr"]], health="degraded")
-        await wait(world, {A: 60_000}, "yue:en")
-        await wait(world, {C: 60_000}, "yue:fr")
-        await heartbeat(world.engine, CELL, "fr", nmt_pairs=[])
-        assert nodes_of(await world.cell(), A, C) == ["", "zh"]
-
-    async def test_those_of_a_pair_for_whose_fallback_there_is_no_room_cost_nothing(self, world: World) -> None:
-        await zh_node(world, health="degraded", max_concurrent_jobs=20)
-        names = [f"{CELL}.j{n:03}" for n in range(13)]
-        costs = []
-        for some in (names[:3], names[3:]):
-            await yue_node(world, health="degraded")
-            for name in some:
-                await asks(world, name, wanted=Wanted(wait_ms=60_000))
-            before = await calls(world)
-            await heartbeat(world.engine, CELL, "yue", nmt_pairs=[])
-            costs.append(await calls(world) - before)
-        assert costs[1] == costs[0]
-        assert len(waiting(await world.cell())) == 13
-        await heartbeat(world.engine, CELL, "zh", health="ready")
-        assert nodes_of(await world.cell(), *names) == ["zh"] * 13
-
-    async def test_those_whose_pair_somebody_serves_cost_nothing(self, world: World) -> None:
-        """Whatever they wish."""
-        await yue_node(world, health="degraded")
-        names = [f"{CELL}.j{n:03}" for n in range(13)]
-        costs = []
-        for some in (names[:3], names[3:]):
-            await yue_node(world, "yue2", health="degraded")
-            for name in some:
-                await asks(world, name, wanted=Wanted(wait_ms=60_000, exclude_node_ids=["n9"]))
-            before = await calls(world)
-            await heartbeat(world.engine, CELL, "yue2", nmt_pairs=[])
-            costs.append(await calls(world) - before)
-        assert costs[1] == costs[0]
-
-    @pytest.mark.parametrize(
-        "wanted",
-        [
-            {"exclude_node_ids": ["zh"]},
-            {"labels": {"region": "eu"}},
-            {"preferred_node_id": "yue", "strict": True},
-        ],
-    )
-    async def test_a_job_with_wishes_that_finds_no_node_does_not_stop_the_others(
-        self, world: World, wanted: dict[str, Any]
-    ) -> None:
-        await yue_node(world, health="degraded", labels={"region": "eu"})
-        await zh_node(world)
-        await asks(world, A, wanted=Wanted(wait_ms=60_000, **wanted), limits=Limits(timeout_ms=50_000))
-        await asks(world, B, wanted=Wanted(wait_ms=60_000))
-        await heartbeat(world.engine, CELL, "yue", nmt_pairs=[])
-        assert nodes_of(await world.cell(), A, B) == ["", "zh"]
-
-    async def test_a_job_that_needs_more_and_finds_no_node_does_not_stop_the_others(self, world: World) -> None:
-        await yue_node(world, health="degraded", tts_langs=["en"])
-        await zh_node(world)
-        spoken = Wanted(services=["asr", "nmt", "semantic", "tts"], wait_ms=60_000)
-        await asks(world, A, wanted=spoken, limits=Limits(timeout_ms=50_000))
-        await asks(world, B, wanted=Wanted(wait_ms=60_000))
-        _, _ = await watch(world, heartbeat(world.engine, CELL, "yue", nmt_pairs=[]))
-        assert nodes_of(await world.cell(), A, B) == ["", "zh"]
-
-    async def test_one_of_two_is_cancelled_and_the_other_is_served(self, world: World) -> None:
-        await zh_node(world)
-        await yue_node(world, health="degraded")
-        await wait(world, {A: 60_000, B: 50_000}, "yue:en")
-        _, changes = await watch(world, cancel(world.engine, B))
-        assert changes["queue"] == {queued(B, T0 + 50_000, "yue:en"): GONE}
-        await heartbeat(world.engine, CELL, "yue", nmt_pairs=[])
-        assert nodes_of(await world.cell(), A) == ["zh"]
 
 
 async def test_a_dispatch_that_finds_the_fall_serves_those_who_wait_before_it_chooses(world: World) -> None:
