@@ -83,6 +83,12 @@ class TestRefusals:
         found = await self.refused(world, "NO_CAPABLE_NODE", "en:fr")
         assert found == {"refused": {"NO_CAPABLE_NODE": 3}, "pool_empty": 3}
 
+    async def test_nobody_serves_the_pair_though_one_takes_it_and_one_gives_it(self, world: World) -> None:
+        await join(world, "n1")
+        await join(world, "n2", nmt_pairs=[["zh", "fr"]])
+        found = await self.refused(world, "NO_CAPABLE_NODE", "en:fr")
+        assert found == {"refused": {"NO_CAPABLE_NODE": 3}, "pool_empty": 3}
+
     async def test_who_serves_the_pair_lacks_something(self, world: World) -> None:
         await join(world, services={"asr": False})
         assert await self.refused(world, "NO_CAPABLE_NODE") == {"refused": {"NO_CAPABLE_NODE": 3}}

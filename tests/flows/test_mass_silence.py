@@ -159,6 +159,11 @@ async def test_each_sweep_counts_anew(world: World) -> None:
         world.now_ms += 1_000
 
 
+async def test_each_of_them_counts_once_for_the_sweep(world: World) -> None:
+    await fall_silent(world, 5, 0)
+    assert await reap(world.engine, CELL, 5) == Settled(5, False)
+
+
 async def test_it_is_told_once_a_minute(world: World) -> None:
     await fall_silent(world, 5, 0)
     for after_ms in (0, 1_000, 30_000, 59_999):
