@@ -13,6 +13,7 @@ from lingua_scheduler.core.attempt_end import CAUSES
 from lingua_scheduler.core.job_state import ENDS, MOVES, STATES
 from lingua_scheduler.core.reasons import AGAINST, SPECIAL, WISHES
 from lingua_scheduler.core.refusal import CODES, Breakdown
+from lingua_scheduler.protocol.errors import CLOSES, ON_SOCKETS, RESULT_CODES
 from lingua_scheduler.store.keys import CELL_KEYS, OUTSIDE_KEYS, cell_key, request_tag
 
 if TYPE_CHECKING:
@@ -51,11 +52,23 @@ REFUSALS_INTRO: Final = """\
 A refusal is a value, not an exception: nothing about what was asked was changed, and it says why. A refused word may
 still be a sign of life of its node, or free a slot; a refused dispatch has settled what was due. A refusal has a code,
 a sentence, and the answer to "shall I try again?". What breaks instead (the engine is away, a reply was lost) is an
-exception: `DependencyDown` and `OutcomeUnknown`, told in [architecture.md](architecture.md)."""
+exception inside: `DependencyDown` and `OutcomeUnknown`, told in [architecture.md](architecture.md). Whoever asked over
+the wire is told `SCHEDULER_DEPENDENCY_DOWN`, `OUTCOME_UNKNOWN` or `INTERNAL`."""
 
 BREAKDOWN_INTRO: Final = """\
 `ALL_CANDIDATES_FULL_OR_FAILED` counts each node of the pool once, under the first reason for which it could not take
 the job: {reasons}."""
+
+ON_THE_WIRE_INTRO: Final = """\
+Over HTTP a refusal has `error` (its code), `detail`, `retryable` and, where there is one, `retry_after_ms`, `trace_id`,
+`breakdown` and `request_id`. A WebSocket `error` has the same fields, and `code`, `message` and `details` besides: they
+repeat `error`, `detail` and `breakdown`. There {renamed}."""
+
+RESULT_CODES_INTRO: Final = """\
+These are no refusals: they tell how a job ended, or what a node said of it."""
+
+CLOSES_INTRO: Final = """\
+Before every close but the first two an `error` goes out, with the code in the last column."""
 
 REASONS_INTRO: Final = """\
 One list of words says why a node does not take a job, wherever that is told: in the verdicts of `explain_pair` and
@@ -224,6 +237,20 @@ def refusals() -> str:
         REFUSALS_INTRO,
         table(("code", "HTTP", "try again?", "what it says"), rows),
         BREAKDOWN_INTRO.format(reasons=", ".join(reasons)),
+        "## On the wire",
+        ON_THE_WIRE_INTRO.format(renamed="; ".join(f"`{code}` is `{name}`" for code, name in ON_SOCKETS.items())),
+        "## Codes in results",
+        RESULT_CODES_INTRO,
+        table(("code", "what it means"), ((f"`{code}`", means) for code, means in RESULT_CODES.items())),
+        "## Close codes",
+        CLOSES_INTRO,
+        table(
+            ("code", "what it means", "`error`"),
+            (
+                (str(int(code)), close.meaning, f"`{close.error}`" if close.error else "")
+                for code, close in CLOSES.items()
+            ),
+        ),
     )
 
 

@@ -86,6 +86,11 @@ def new_job_id(cell: str) -> str:
     return f"{cell}.{uuid7()}"
 
 
+def new_node_id() -> str:
+    """An id for a node that has none."""
+    return f"node-{uuid7()}"
+
+
 def cell_of(job_id: object) -> str:
     """The home cell that a job id names."""
     found = _JOB_ID(job_id) if type(job_id) is str else None

@@ -12,6 +12,8 @@ REPORTED: Final = ("registering", "ready", "degraded", "draining", "offline")
 MAX_SLOTS: Final = 1024
 #: A node may be at work on more than its slots (they were lowered), but not on everything.
 MAX_RUNNING: Final = 4 * MAX_SLOTS
+#: How much a node may say of itself that is only shown.
+MAX_ABOUT: Final = 16_384
 LOADS: Final = ("gpu", "cpu", "mem")
 
 
@@ -57,4 +59,4 @@ def check_load(value: object) -> list[tuple[str, float]]:
 
 def check_about(value: object) -> str:
     """Whatever else a node says of itself, as text that is only shown."""
-    return check_text("about", value, 16_384)
+    return check_text("about", value, MAX_ABOUT)

@@ -42,6 +42,19 @@ CODES: Final[dict[str, Code]] = {
         404, False, "This pairing code stands for no node, or its time is over; ask for a new one."
     ),
     "CELL_FULL": Code(503, True, "Cell {cell} has no room for another node.", 5000),
+    "UNAUTHENTICATED": Code(401, False, "There is no token, or it is not valid."),
+    "FORBIDDEN": Code(403, False, "The token does not allow this."),
+    "INVALID_SESSION": Code(404, False, "There is no such session, or not any more."),
+    "SESSION_CLOSED": Code(409, False, "This connection is over; its session goes on elsewhere, or has ended."),
+    "PAYLOAD_TOO_LARGE": Code(413, False, "The message is larger than this door takes."),
+    "RATE_LIMITED": Code(429, True, "Too much at once; slow down.", 1000),
+    "UNSUPPORTED_FEATURE": Code(501, False, "This version does not serve that."),
+    "SCHEDULER_DEPENDENCY_DOWN": Code(503, True, "The state engine cannot be reached; nothing was accepted.", 1000),
+    "OUTCOME_UNKNOWN": Code(
+        503, True, "It may or may not have happened; send it again with the same request_id to learn which.", 1000
+    ),
+    "SHUTTING_DOWN": Code(503, True, "This instance is about to stop; another one will answer.", 1000),
+    "INTERNAL": Code(500, False, "Something broke here; the log tells what, under the trace id."),
 }
 
 

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lingua_scheduler.core.ids import cell_of, check_bool, check_cell, check_id, check_int, check_text, new_job_id
+from lingua_scheduler.core.ids import (
+    cell_of,
+    check_bool,
+    check_cell,
+    check_id,
+    check_int,
+    check_text,
+    new_job_id,
+    new_node_id,
+)
 from lingua_scheduler.core.refusal import Invalid
 
 if TYPE_CHECKING:
@@ -125,6 +134,12 @@ def test_text_is_bounded_and_can_be_encoded() -> None:
             check_text("t", value, 3)
     with pytest.raises(Invalid, match="t is not valid Unicode"):
         check_text("t", "\ud800", 3)
+
+
+def test_a_node_without_an_id_gets_one_of_its_own() -> None:
+    first, second = new_node_id(), new_node_id()
+    assert first.startswith("node-")
+    assert check_id("node_id", first) != second
 
 
 @given(st.one_of(st.text(), st.binary(), st.integers(), st.none(), st.floats(), st.lists(st.text())))

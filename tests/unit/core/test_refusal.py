@@ -34,7 +34,7 @@ def test_every_text_is_filled_in_with_what_the_message_named(code: str) -> None:
 
 
 def test_the_codes_are_those_of_the_protocol() -> None:
-    """Status and retryable as PROTOCOL section 1 has them; `NOT_ENDED` and `CELL_FULL` are ours."""
+    """Status and retryable as PROTOCOL section 1 has them. The rest are ours, or have no status there."""
     protocol = {
         "INVALID_MESSAGE": (400, False),
         "INVALID_CAPABILITY_SCHEMA": (400, False),
@@ -45,9 +45,22 @@ def test_the_codes_are_those_of_the_protocol() -> None:
         "NODE_ID_CONFLICT": (409, False),
         "NO_CAPABLE_NODE": (422, False),
         "ALL_CANDIDATES_FULL_OR_FAILED": (503, True),
+        "UNAUTHENTICATED": (401, False),
+        "FORBIDDEN": (403, False),
+        "INVALID_SESSION": (404, False),
+        "IDEMPOTENCY_CONFLICT": (409, False),
+        "PAYLOAD_TOO_LARGE": (413, False),
+        "PREFERRED_NODE_NOT_CAPABLE": (422, False),
+        "PREFERRED_NODE_UNAVAILABLE": (409, True),
+        "RATE_LIMITED": (429, True),
+        "SCHEDULER_DEPENDENCY_DOWN": (503, True),
+        "OUTCOME_UNKNOWN": (503, True),
+        "SHUTTING_DOWN": (503, True),
     }
     known = {name: (code.status, code.retryable) for name, code in CODES.items()}
     assert protocol.items() <= known.items()
+    ours = {"NOT_ENDED", "CELL_FULL", "INTERNAL", "INVALID_PAIRING_CODE", "SESSION_CLOSED", "UNSUPPORTED_FEATURE"}
+    assert known.keys() - protocol.keys() == ours
 
 
 def test_a_full_fleet_says_when_to_try_again() -> None:
