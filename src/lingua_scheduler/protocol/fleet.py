@@ -1,0 +1,247 @@
+"""The fleet as people and machines see it: answers of the reads, bodies of the operator's actions.
+
+`explain` has no struct here: what is told is `core.explain.Explanation`, as it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from lingua_scheduler.core.health import health
+from lingua_scheduler.core.records import Standing
+from lingua_scheduler.protocol.codec import Reader
+from lingua_scheduler.protocol.fields import Message, PairingCode, Slots
+
+if TYPE_CHECKING:
+    from lingua_scheduler.core.records import NodeRecord, Profile
+
+
+class NodeSummary(Message, frozen=True, kw_only=True):
+    """A node at a glance: what it says (`reported`), what the operator wants (`intent`), how it stands."""
+
+    node_id: str
+    standing: str
+    reported: str
+    intent: str
+    health: int
+    used: int
+    max: int
+    free: int
+    limbo: int
+    seen_at_ms: int
+
+
+class LeaseAnswer(Message, frozen=True, kw_only=True):
+    """What holds a slot. `fenced_at_ms` if it was given up and the node has not confirmed that it stopped."""
+
+    job_id: str
+    attempt_id: int
+    fenced_at_ms: int | None = None
+
+
+class MarkAnswer(Message, frozen=True, kw_only=True):
+    """A service that was seen not to work; `type` "" is the whole node."""
+
+    service: str
+    type: str
+    until_ms: int
+
+
+class NodeAnswer(NodeSummary, frozen=True, kw_only=True):
+    """Everything known of a node. Null: it does not declare that."""
+
+    epoch: str
+    registered_at_ms: int
+    pools: list[str]
+    leases: list[LeaseAnswer]
+    semantic_langs: list[str]
+    asr_langs: list[str] | None
+    nmt_pairs: list[tuple[str, str]] | str | None
+    tts_langs: list[str] | None
+    services: dict[str, bool]
+    labels: dict[str, str]
+    accept_public_jobs: bool
+    current_load: dict[str, float]
+    marks: list[MarkAnswer]
+    about: Any
+
+
+class NodesAnswer(Message, frozen=True, kw_only=True):
+    """A page of nodes. Without a cursor it is the last one."""
+
+    nodes: list[NodeSummary]
+    cursor: str | None = None
+
+
+class PoolAnswer(Message, frozen=True, kw_only=True):
+    """A pair, and how its nodes stand. `src:*` is every target."""
+
+    pair: str
+    nodes: int
+    standing: dict[str, int]
+
+
+class PoolsAnswer(Message, frozen=True, kw_only=True):
+    """A page of pools."""
+
+    pools: list[PoolAnswer]
+    cursor: str | None = None
+
+
+class InstanceAnswer(Message, frozen=True, kw_only=True):
+    """One scheduler."""
+
+    instance_id: str
+    started_at_ms: int
+    seen_at_ms: int
+    version: str
+    draining: bool
+    nodes: int
+    sessions: int
+
+
+class InstancesAnswer(Message, frozen=True, kw_only=True):
+    """A page of schedulers."""
+
+    instances: list[InstanceAnswer]
+    cursor: str | None = None
+
+
+class IntentAnswer(Message, frozen=True, kw_only=True):
+    """What the operator wants of a node from now on."""
+
+    ok: bool
+    node_id: str
+    intent: str
+
+
+class MaxRequest(Message, frozen=True, kw_only=True):
+    """How many jobs the operator lets a node have at once."""
+
+    max_concurrent_jobs: Slots
+
+
+class PairingAnswer(Message, frozen=True, kw_only=True):
+    """Six digits that stand for a node, for a while."""
+
+    node_id: str
+    pairing_code: PairingCode
+    expires_in_ms: int
+
+
+class FleetHealth(Message, frozen=True, kw_only=True):
+    """Whether all is well, and what is not."""
+
+    ok: bool
+    problems: list[str]
+
+
+class SlotNumbers(Message, frozen=True, kw_only=True):
+    """Slots of all nodes."""
+
+    total: int
+    used: int
+    free: int
+
+
+class PoolNumbers(Message, frozen=True, kw_only=True):
+    """One pool in numbers."""
+
+    pair: str
+    nodes: int
+    slots: int
+    free: int
+    waiting: int
+
+
+class JobNumbers(Message, frozen=True, kw_only=True):
+    """Jobs in numbers."""
+
+    in_flight: int
+    waiting: int
+    finished_total: int
+    failed_total: int
+
+
+class Percentiles(Message, frozen=True, kw_only=True):
+    """How long something takes, in milliseconds; null while nothing was measured."""
+
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class StatsAnswer(Message, frozen=True, kw_only=True):
+    """The fleet in numbers, as of `generated_at_ms`."""
+
+    generated_at_ms: int
+    age_ms: int
+    health: FleetHealth
+    nodes: dict[str, int]
+    slots: SlotNumbers
+    pools: list[PoolNumbers]
+    jobs: JobNumbers
+    sessions: int
+    instances: int
+    dispatch_ms: Percentiles
+
+
+read_max: Final = Reader(MaxRequest)
+
+
+def node_summary(node_id: str, node: NodeRecord) -> NodeSummary:
+    """A node at a glance."""
+    return NodeSummary(**_glance(node_id, node))
+
+
+def node_answer(
+    node_id: str, node: NodeRecord, profile: Profile, pools: list[str], leases: list[tuple[str, int]]
+) -> NodeAnswer:
+    """Everything known of a node; `leases` as `views.node` gives them."""
+    return NodeAnswer(
+        **_glance(node_id, node),
+        epoch=node.epoch,
+        registered_at_ms=profile.registered_at_ms,
+        pools=pools,
+        leases=[_lease(name, fenced_at) for name, fenced_at in leases],
+        semantic_langs=profile.semantic,
+        asr_langs=_declared(profile.asr),
+        nmt_pairs="any" if profile.nmt is True else _pairs(_declared(profile.nmt)),
+        tts_langs=_declared(profile.tts),
+        services=dict(profile.services),
+        labels=dict(profile.labels),
+        accept_public_jobs=profile.public,
+        current_load=dict(profile.load),
+        marks=[MarkAnswer(service=mark.service, type=mark.type, until_ms=mark.until_ms) for mark in profile.marks],
+        about=msgspec.Raw(profile.about.encode()) if profile.about else None,
+    )
+
+
+def _glance(node_id: str, node: NodeRecord) -> dict[str, Any]:
+    return {
+        "node_id": node_id,
+        "standing": Standing(node.standing).name,
+        "reported": node.reported,
+        "intent": node.intent,
+        "health": health(node),
+        "used": node.used,
+        "max": node.max,
+        "free": max(node.max - node.used, 0),
+        "limbo": node.limbo,
+        "seen_at_ms": node.seen_at_ms,
+    }
+
+
+def _lease(name: str, fenced_at: int) -> LeaseAnswer:
+    *_, job_id, attempt = name.split(":")
+    return LeaseAnswer(job_id=job_id, attempt_id=int(attempt), fenced_at_ms=fenced_at or None)
+
+
+def _declared(said: list[str] | bool) -> list[str] | None:
+    return said if isinstance(said, list) else None
+
+
+def _pairs(pairs: list[str] | None) -> list[tuple[str, str]] | None:
+    return None if pairs is None else [(src, tgt) for src, _, tgt in (pair.partition(":") for pair in pairs)]

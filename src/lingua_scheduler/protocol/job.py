@@ -1,0 +1,100 @@
+"""A job as it is shown: the answer to `GET /v1/job/{job_id}`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from lingua_scheduler.core.explain import explain_record
+from lingua_scheduler.protocol.errors import END_CODES
+from lingua_scheduler.protocol.fields import Message
+
+if TYPE_CHECKING:
+    from lingua_scheduler.core.records import JobRecord, Ticket
+
+
+class AttemptAnswer(Message, frozen=True, kw_only=True):
+    """One attempt and its end: a cause of docs/job-states.md, `FINISHED`, or "" while it goes on."""
+
+    attempt_id: int
+    reserved_at_ms: int
+    end: str
+    ended_at_ms: int | None = None
+    node_id: str | None = None
+
+
+class Timings(Message, frozen=True, kw_only=True):
+    """When what happened. Left out: it did not, or not to this attempt."""
+
+    created_at_ms: int
+    deadline_at_ms: int
+    reserved_at_ms: int | None = None
+    dispatched_at_ms: int | None = None
+    accepted_at_ms: int | None = None
+    started_at_ms: int | None = None
+    ended_at_ms: int | None = None
+    released_at_ms: int | None = None
+
+
+class JobAnswer(Message, frozen=True, kw_only=True):
+    """Everything known of a job. `result` is null until there is one, and when it is erased."""
+
+    job_id: str
+    session_id: str
+    utterance_index: int
+    src_lang: str
+    tgt_lang: str
+    state: str
+    attempt_id: int
+    attempts: list[AttemptAnswer]
+    timings: Timings
+    result: Any
+    trace_id: str
+    node_id: str | None = None
+    #: How it ended, if not well: `JOB_FAILED` or `JOB_TIMEOUT`, and why.
+    error: str | None = None
+    reason: str | None = None
+
+
+def job_answer(job: JobRecord, ticket: Ticket, result: str = "", *, internals: bool = True) -> JobAnswer:
+    """A job as it is shown; without `internals` as its own session may see it: not on which nodes."""
+    src, _, tgt = ticket.pair.partition(":")
+    return JobAnswer(
+        job_id=ticket.job,
+        session_id=ticket.session,
+        utterance_index=ticket.utterance,
+        src_lang=src,
+        tgt_lang=tgt,
+        state=job.state,
+        attempt_id=job.attempt,
+        attempts=[
+            AttemptAnswer(
+                attempt_id=one.attempt_id,
+                reserved_at_ms=one.reserved_at_ms,
+                end=one.end,
+                ended_at_ms=one.ended_at_ms or None,
+                node_id=one.node_id if internals else None,
+            )
+            for one in explain_record(job, ticket).attempts
+        ],
+        timings=_timings(job),
+        result=msgspec.Raw(result.encode()) if result else None,
+        trace_id=ticket.trace,
+        node_id=job.node or None if internals else None,
+        error=END_CODES.get(job.state),
+        reason=job.past.reason or None,
+    )
+
+
+def _timings(job: JobRecord) -> Timings:
+    return Timings(
+        created_at_ms=job.created_at_ms,
+        deadline_at_ms=job.deadline_at_ms,
+        reserved_at_ms=job.reserved_at_ms or None,
+        dispatched_at_ms=job.dispatched_at_ms or None,
+        accepted_at_ms=job.accepted_at_ms or None,
+        started_at_ms=job.started_at_ms or None,
+        ended_at_ms=job.ended_at_ms or None,
+        released_at_ms=job.past.released_at_ms or None,
+    )
