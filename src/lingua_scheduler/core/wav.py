@@ -127,12 +127,11 @@ class Wav:
                 pass
         except _NotWav as wrong:
             self._unread.clear()
-            self._read = self._header
             return str(wrong)
         return ""
 
     def _header(self) -> bool:
-        """A header must come."""
+        """A header must come. Only here can something be wrong, and then it is still a header that must come."""
         header = read_header(bytes(self._unread[:MAX_HEADER]))
         if header is None:
             return False
@@ -189,9 +188,8 @@ class Wav:
 
     def take(self, units: int, size: int) -> tuple[bytes, int]:
         """The next samples."""
-        audio, number = self._samples.take(units, size)
-        self._taken = self._taken or number > 0
-        return audio, number
+        self._taken = True
+        return self._samples.take(units, size)
 
     def end(self) -> str:
         """The beginning of a sample, or of a header, is dropped."""

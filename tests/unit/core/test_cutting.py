@@ -201,6 +201,7 @@ def test_a_chunk_that_is_wrong_still_cuts() -> None:
     added = stream.add(0, packet(3) + b"\0\0", True, 0)
     assert [said.audio for said in added.utterances] == [packet(3)]
     assert added.refusal is not None
+    assert added.refusal.detail == "audio_chunk 0: an Opus packet has 1 to 1276 bytes, not 0"
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import wave
 
 import pytest
 
+from lingua_scheduler.core.cutting import CutLimits, Cutter
 from lingua_scheduler.core.wav import MAX_HEADER, Wav
-from tests.support.streams import chunk, cutter, told, wav_data, wav_file, wav_format
+from tests.support.streams import Turns, chunk, cutter, told, wav_data, wav_file, wav_format
 
 DATA = bytes(range(1, 41))
 
@@ -90,9 +91,10 @@ def test_longer_formats_stay_as_they_are(form: bytes) -> None:
 
 
 @pytest.mark.parametrize("repeat", [True, False], ids=["a header each", "one header"])
-def test_after_a_cut_a_header_may_come_or_not(repeat: bool) -> None:
+@pytest.mark.parametrize("size", [0, len(DATA), 9999])
+def test_after_a_cut_a_header_may_come_or_not(repeat: bool, size: int) -> None:
     stream = cutter(Wav())
-    said = stream.add(0, wav_file(DATA), True, 0).utterances
+    said = stream.add(0, wav_file(DATA, size=size), True, 0).utterances
     said += stream.add(1, wav_file(DATA) if repeat else DATA, True, 0).utterances
     assert [wav_data(each.audio) for each in said] == [DATA, DATA]
     assert told(said) == [(0, "manual", "t0", 0, 20), (1, "manual", "t1", 0, 20)]
@@ -127,7 +129,7 @@ def test_two_formats_in_one_chunk_are_two_formats() -> None:
 @pytest.mark.parametrize(
     ("audio", "words"),
     [
-        (DATA, "wav audio begins with RIFF and WAVE"),
+        (DATA[:12], "wav audio begins with RIFF and WAVE"),
         (b"RIFF" + bytes(4) + b"AVI " + DATA, "wav audio begins with RIFF and WAVE"),
         (chunk(b"RIFF", b"WAVE" + chunk(b"data", DATA)), "a wav without a format before its data"),
         (wav_file(DATA, wav_format() + b"x"), "a wav format of 17 bytes"),
@@ -173,6 +175,20 @@ def test_a_pause_inside_a_file_goes_on_where_it_was() -> None:
     (first,) = stream.tick(300)
     (last,) = stream.add(1, file[51:], True, 400).utterances
     assert wav_data(first.audio) + wav_data(last.audio) == DATA
+
+
+def test_an_extra_without_content_at_the_very_end_is_whole() -> None:
+    assert cutter(Wav()).add(0, wav_file(DATA) + chunk(b"LIST", b""), True, 0).refusal is None
+
+
+def test_the_fastest_widest_longest_format_fits_the_narrowest_limit() -> None:
+    form = wav_format(rate=768_000, channels=32) + b"\x16\0" + bytes(22)
+    limits = CutLimits(max_bytes=Wav().largest)
+    said = Cutter(limits, Wav(), Turns()).add(0, wav_file(bytes(range(128)), form), True, 0).utterances
+    assert [wav_data(each.audio) for each in said] == [bytes(range(64)), bytes(range(64, 128))]
+    with pytest.raises(ValueError, match="not one sample"):
+        Cutter(CutLimits(max_bytes=Wav().largest - 1), Wav(), Turns())
+    assert Wav().largest == len(said[0].audio) + 1
 
 
 def test_the_header_counts_against_the_bytes_of_an_utterance() -> None:
