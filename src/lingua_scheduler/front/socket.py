@@ -1,0 +1,138 @@
+"""One WebSocket, whoever is at its other end: what comes in, and a bounded queue of what goes out.
+
+A message is written at once if nothing waits before it. A peer that does not read makes the queue grow; when it is
+full, what may be dropped is dropped, the oldest first, and if that is not enough the write fails. Nobody ever waits for
+a peer to read, except the task that empties the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from lingua_scheduler.protocol.codec import encode
+from lingua_scheduler.protocol.errors import CloseCode, farewell
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    Receive = Callable[[], Awaitable[Any]]
+    Send = Callable[[Any], Awaitable[None]]
+
+MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
+MAX_QUEUED: Final = 256
+#: How long a closing socket waits for its peer to read what is still to be said.
+_LINGER_S: Final = 5.0
+
+
+class Socket:
+    """The framing is the server's; this is what it is used for."""
+
+    def __init__(
+        self,
+        receive: Receive,
+        send: Send,
+        *,
+        writable: asyncio.Event,
+        max_bytes: int = MAX_QUEUED_BYTES,
+        max_messages: int = MAX_QUEUED,
+    ) -> None:
+        """`writable` is set while the transport takes more without keeping much of it."""
+        self._receive = receive
+        self._send = send
+        self._writable = writable
+        self._max_bytes = max_bytes
+        self._max_messages = max_messages
+        self._queue: deque[tuple[str | bytes, bool]] = deque()
+        self._bytes = 0
+        self._emptier: asyncio.Task[None] | None = None
+        #: Nothing can be written any more.
+        self.is_closed = False
+        #: How many messages were dropped because the peer did not read.
+        self.dropped = 0
+
+    async def accept(self, subprotocol: str | None = None) -> None:
+        """Finish the handshake."""
+        await self._receive()
+        await self._send({"type": "websocket.accept", "subprotocol": subprotocol})
+
+    async def receive(self) -> str | bytes | None:
+        """The next message; None: the peer is gone, or we closed."""
+        event = await self._receive()
+        if event["type"] != "websocket.receive":
+            self.is_closed = True
+            return None
+        text: str | None = event.get("text")
+        return text if text is not None else event["bytes"]
+
+    def write(self, data: str | bytes, *, may_drop: bool = False) -> bool:
+        """Write a text or a binary message, or put it behind those that wait. False: it will never arrive."""
+        if self.is_closed:
+            return False
+        if not self._queue and self._writable.is_set():
+            return self._write_now(data)
+        if not self._make_room(len(data), may_drop=may_drop):
+            return False
+        self._queue.append((data, may_drop))
+        self._bytes += len(data)
+        if self._emptier is None:
+            self._emptier = asyncio.create_task(self._empty())
+        return True
+
+    def _write_now(self, data: str | bytes) -> bool:
+        """The transport is writable, so the send has nothing to wait for: it is over before its first pause."""
+        sending = self._send(_event(data)).__await__()
+        try:
+            next(sending)
+        except StopIteration:
+            return True
+        except OSError:
+            self.is_closed = True
+            return False
+        raise RuntimeError("a writable socket made its writer wait")
+
+    def _make_room(self, size: int, *, may_drop: bool) -> bool:
+        while len(self._queue) >= self._max_messages or self._bytes + size > self._max_bytes:
+            at = next((place for place, (_, droppable) in enumerate(self._queue) if droppable), None)
+            if at is None:
+                self.dropped += may_drop
+                return False
+            self._bytes -= len(self._queue[at][0])
+            del self._queue[at]
+            self.dropped += 1
+        return True
+
+    async def _empty(self) -> None:
+        """Write what waits, at the peer's pace."""
+        try:
+            while self._queue:
+                await self._writable.wait()
+                data, _ = self._queue.popleft()
+                self._bytes -= len(data)
+                await self._send(_event(data))
+        except OSError:
+            self.is_closed = True
+            self._queue.clear()
+            self._bytes = 0
+        finally:
+            self._emptier = None
+
+    async def close(self, code: CloseCode, detail: str = "", trace_id: str | None = None) -> None:
+        """Say why, let the peer read what waits for a moment, and close."""
+        if self.is_closed:
+            return
+        last_word = farewell(code, detail, trace_id)
+        if last_word is not None:
+            self.write(encode(last_word).decode())
+        self.is_closed = True
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_LINGER_S):
+                if self._emptier is not None:
+                    await self._emptier
+                await self._send({"type": "websocket.close", "code": int(code), "reason": detail[:60]})
+
+
+def _event(data: str | bytes) -> dict[str, object]:
+    return {"type": "websocket.send", "text" if isinstance(data, str) else "bytes": data}

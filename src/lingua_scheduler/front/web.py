@@ -1,0 +1,83 @@
+"""What a handler of an HTTP request is given, and what it may answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from lingua_scheduler.core.refusal import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from lingua_scheduler.front.auth import Principal
+    from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.protocol.codec import Reader
+
+#: What most messages may weigh, and those that carry audio.
+SMALL_BYTES: Final = 64 * 1024
+LARGE_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Request:
+    """A request whose caller is known and whose body has been read. `message` is None where the route reads none."""
+
+    principal: Principal
+    trace_id: str
+    message: Any = None
+    #: What stood in the braces of the route's path.
+    named: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    #: The body as it came, where the route reads it raw.
+    raw: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer that is not JSON, or has a status of its own."""
+
+    body: bytes
+    status: int = 200
+    content_type: str = "application/json"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+Said = msgspec.Struct | Refusal | Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A parameter behind the question mark. `kind`: `str`, `int` or `bool`."""
+
+    name: str
+    meaning: str
+    kind: type = str
+    required: bool = False
+    least: int = 0
+    most: int = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One endpoint: who may call it, what it reads, what it answers. The OpenAPI document is made of these."""
+
+    method: str
+    #: `/v1/job/{job_id}`
+    path: str
+    #: `node`, `session`, `admin`, `metrics`, or "" for everybody.
+    scope: str
+    handle: Callable[[Desk, Request], Awaitable[Said]]
+    summary: str
+    answers: type[msgspec.Struct] | None = None
+    reads: Reader[Any] | None = None
+    #: Takes the body as it is; `reads` is None then.
+    reads_raw: bool = False
+    most_bytes: int = SMALL_BYTES
+    query: tuple[Query, ...] = ()
+    #: The codes of its own refusals, beside those that any request may get.
+    refuses: tuple[str, ...] = ()
+    tag: str = ""
