@@ -14,6 +14,7 @@ from lingua_scheduler.core.needs import LACKS
 from lingua_scheduler.core.records import (
     FORGET_FROM,
     GroupRecord,
+    Intent,
     JobRecord,
     NodeRecord,
     Record,
@@ -153,7 +154,11 @@ IN_VAIN = waits_for(E, "wen:zh", "x1", "x2", pair="en:zh")
 #: What is planted, and (invariant, subject) of what must be found: in the whole cell, and page by page.
 PLANTED: list[tuple[str, list[Deed], Found, Found]] = [
     ("more leases than a node may have", [node("n1", ceiling=2)], {("S1", "n1")}, {("S1", "n1")}),
-    ("a full node that can be chosen", [node("n1", max=3, ceiling=3)], {("S1", "n1")}, {("S1", "n1")}),
+    ("more slots than a node says", [node("n1", max=5)], {("S1", "n1")}, {("S1", "n1")}),
+    ("fewer slots than a node says", [node("n1", own_max=5)], {("S1", "n1")}, {("S1", "n1")}),
+    ("more slots than the operator wants", [node("n1", own_max=5, limit=3)], {("S1", "n1")}, {("S1", "n1")}),
+    ("a limit that raises", [node("n1", max=5, limit=5)], {("S1", "n1")}, {("S1", "n1")}),
+    ("a full node that can be chosen", [node("n1", max=3, own_max=3, ceiling=3)], {("S1", "n1")}, {("S1", "n1")}),
     ("a wrong number of slots", [node("n1", used=2)], {("S3", "n1")}, {("S3", "n1")}),
     ("a wrong number in limbo", [node("n1", limbo=0)], {("S3", "n1")}, {("S3", "n1")}),
     (
@@ -406,7 +411,10 @@ PLANTED: list[tuple[str, list[Deed], Found, Found]] = [
     ("an intent that nobody looks at", [plant("ZREM", "due", "i:old")], {("S16", "i:old")}, NOT_PAGED),
     (
         "an intent of a node that is there",
-        [plant("HSET", "intents", "n1", "draining"), plant("ZADD", "due", FORGET_FROM + T0, "i:n1")],
+        [
+            plant("HSET", "intents", "n1", msgspec.msgpack.encode(Intent("draining", 0))),
+            plant("ZADD", "due", FORGET_FROM + T0, "i:n1"),
+        ],
         {("S16", "n1")},
         NOT_PAGED,
     ),

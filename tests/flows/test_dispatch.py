@@ -48,7 +48,7 @@ async def test_a_job_takes_a_slot_and_is_written_down_in_full(world: World) -> N
             seed=1,
         ),
     )
-    assert answer == Placed("RESERVED", "n1", "1-n1", 1, 1, is_new=True)
+    assert answer == Placed("RESERVED", "n1", "1-n1", 1, 1, is_new=True, deadline_at_ms=T0 + 300)
     job = JobRecord(
         state="RESERVED",
         attempt=1,
@@ -221,7 +221,7 @@ async def test_a_slot_that_falls_due_at_this_very_moment_is_settled_first(world:
     assert code_of(await dispatch(world.engine, B, "s1", "en", "zh")) == "ALL_CANDIDATES_FULL_OR_FAILED"
     world.now_ms += 1
     answer, changes = await watch(world, place(world, B))
-    assert answer == Placed("RESERVED", "n1", "1-n1", 1, 1, is_new=True)
+    assert answer == Placed("RESERVED", "n1", "1-n1", 1, 1, is_new=True, deadline_at_ms=T0 + 60_020)
     assert changes["due"] == {"n:n1": T0 + 35_000, f"j:{B}": T0 + 5_020}
 
 
@@ -251,7 +251,7 @@ async def test_the_same_job_id_answers_where_that_job_is_and_creates_nothing(wor
 async def test_the_same_job_twice_in_one_tick_is_one_job(world: World) -> None:
     await join(world)
     (one, two), changes = await watch(world, asyncio.gather(place(world), place(world)))
-    assert two == msgspec.structs.replace(one, is_new=False)
+    assert two == msgspec.structs.replace(one, is_new=False, deadline_at_ms=0)
     assert changes["counts"] == {"accepted": 1}
     assert changes["leases"] == {f"n1:{A}:1": HELD}
 

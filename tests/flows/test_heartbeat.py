@@ -75,13 +75,13 @@ async def test_the_slots_of_a_node_can_be_raised_and_lowered(world: World) -> No
     await asyncio.gather(place(world), place(world, B))
     _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", max_concurrent_jobs=3))
     assert changes == {
-        "nodes": {"n1": {"max": 3, "ceiling": 3, "standing": 0}},
+        "nodes": {"n1": {"max": 3, "own_max": 3, "ceiling": 3, "standing": 0}},
         "standing": {"n1": 16},
         "room": {1: 1},
     }
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", max_concurrent_jobs=1))
     assert answer == Beaten("1-n1", Standing.full, [])
-    assert changes["nodes"] == {"n1": {"max": 1, "ceiling": 2, "standing": 2}}
+    assert changes["nodes"] == {"n1": {"max": 1, "own_max": 1, "ceiling": 2, "standing": 2}}
 
 
 async def test_a_node_s_load_is_kept_for_show(world: World) -> None:
@@ -174,7 +174,8 @@ async def test_one_kind_of_node_more_than_the_cell_may_have_serves_nothing_and_i
     late: dict[str, Any] = {"tts_langs": ["en"], "health": "degraded", "max_concurrent_jobs": 9}
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n2", **late))
     assert answer == Beaten("3-n2", Standing.not_ready, [], [CROWDED])
-    seen = {"seen_at_ms": T0 + 1, "group": 0, "standing": 5, "reported": "degraded", "max": 9, "ceiling": 9}
+    slots = {"max": 9, "own_max": 9, "ceiling": 9}
+    seen = {"seen_at_ms": T0 + 1, "group": 0, "standing": 5, "reported": "degraded"} | slots
     assert changes == {
         "nodes": {"n2": seen},
         "profiles": {"n2": {"tts": ["en"]}},
@@ -469,7 +470,7 @@ async def test_beats_of_one_tick_each_get_their_own_answer(world: World) -> None
     assert [code_of(answer) for answer in answers] == ["", "UNKNOWN_NODE", "", "STALE_ATTEMPT", ""]
     assert changes["nodes"] == {
         "n1": {"reported": "degraded", "standing": 5, "seen_at_ms": T0 + 5},
-        "n2": {"group": 2, "max": 7, "ceiling": 7, "seen_at_ms": T0 + 5},
+        "n2": {"group": 2, "max": 7, "own_max": 7, "ceiling": 7, "seen_at_ms": T0 + 5},
     }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lingua_scheduler.core.records import FORGET_FROM, Standing
+from lingua_scheduler.core.records import FORGET_FROM, Intent, Standing
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.disconnect import disconnect
@@ -57,7 +57,7 @@ async def test_a_node_that_leaves_leaves_the_operator_s_word_behind(world: World
         "nodes": {"n1": GONE},
         "profiles": {"n1": GONE},
         "standing": {"n1": GONE},
-        "intents": {"n1": intent},
+        "intents": {"n1": Intent(intent, 0)},
         "due": {"n:n1": GONE, "i:n1": forgotten(T0 + 7)},
     }
 
@@ -89,7 +89,7 @@ async def test_a_node_that_is_forgotten_leaves_the_operator_s_word_behind(world:
         "nodes": {"n1": GONE},
         "profiles": {"n1": GONE},
         "standing": {"n1": GONE},
-        "intents": {"n1": intent},
+        "intents": {"n1": Intent(intent, 0)},
         "due": {"n:n1": GONE, "i:n1": forgotten(now)},
     }
 
@@ -136,7 +136,7 @@ async def test_a_node_that_comes_back_and_leaves_again_is_out_as_before(world: W
     world.now_ms += 7
     await leave(world.engine, CELL, "n1")
     cell = await world.cell()
-    assert (cell.intents, cell.due) == ({"n1": "evicted"}, {"i:n1": forgotten(T0 + 7)})
+    assert (cell.intents, cell.due) == ({"n1": Intent("evicted", 0)}, {"i:n1": forgotten(T0 + 7)})
 
 
 @pytest.mark.parametrize("intent", INTENTS)
@@ -160,7 +160,9 @@ async def test_a_node_that_is_gone_can_be_drained_or_evicted_all_the_same(
     world.now_ms += 7
     answer, changes = await watch(world, INTENTS[after](world.engine, CELL, "n1"))
     assert answer == Intended(after, Standing.lost, 0)
-    assert changes == {"due": {"i:n1": forgotten(T0 + 7)}} | ({} if after == before else {"intents": {"n1": after}})
+    assert changes == {"due": {"i:n1": forgotten(T0 + 7)}} | (
+        {} if after == before else {"intents": {"n1": {"intent": after}}}
+    )
 
 
 @pytest.mark.parametrize("mark", [drain, evict, resume])
@@ -188,7 +190,7 @@ async def test_words_are_forgotten_no_more_than_the_limit_at_a_time(world: World
         await gone(world, node_id=node_id)
     world.now_ms += WEEK_MS
     assert await reap(world.engine, CELL, 2) == Settled(2, True)
-    assert (await world.cell()).intents == {"n3": "draining"}
+    assert (await world.cell()).intents == {"n3": Intent("draining", 0)}
     assert await reap(world.engine, CELL, 2) == Settled(1, False)
 
 
@@ -212,7 +214,7 @@ async def test_an_evicted_node_with_work_leaves_and_comes_back_without_it(world:
     await evict(world.engine, CELL, "n1")
     await leave(world.engine, CELL, "n1")
     cell = await world.cell()
-    assert (cell.leases, cell.limbo, cell.intents) == ([], {}, {"n1": "evicted"})
+    assert (cell.leases, cell.limbo, cell.intents) == ([], {}, {"n1": Intent("evicted", 0)})
     await join(world)
     cell = await world.cell()
     assert (cell.jobs[A].state, cell.nodes["n1"].standing, cell.nodes["n1"].used) == ("RETRYING", Standing.draining, 0)
@@ -227,4 +229,4 @@ async def test_marks_of_one_tick_about_a_node_that_is_gone_see_each_other(world:
     await gone(world)
     answers = await asyncio.gather(*(evict(world.engine, CELL, node_id) for node_id in ("n1", "n2", "n1")))
     assert [code_of(answer) for answer in answers] == ["", "UNKNOWN_NODE", ""]
-    assert (await world.cell()).intents == {"n1": "evicted"}
+    assert (await world.cell()).intents == {"n1": Intent("evicted", 0)}

@@ -75,6 +75,8 @@ async def test_a_node_joins_and_is_written_down_in_full(world: World) -> None:
                 probe_at_ms=0,
                 flaps=0,
                 flapped_at_ms=0,
+                own_max=3,
+                limit=0,
             )
         },
         "profiles": {
@@ -214,6 +216,7 @@ async def test_a_node_that_comes_back_is_taken_at_its_new_word(world: World) -> 
         "nodes": {
             "n1": {
                 "max": 1,
+                "own_max": 1,
                 "ceiling": 1,
                 "group": 1,
                 "standing": 5,
@@ -239,7 +242,7 @@ async def test_slots_lowered_below_what_the_node_holds_take_nothing_from_it(worl
     await asyncio.gather(place(world), place(world, B))
     answer, changes = await watch(world, join(world, epoch="1-n1", max_concurrent_jobs=1))
     assert answer.standing == 2
-    assert changes["nodes"] == {"n1": {"max": 1}}
+    assert changes["nodes"] == {"n1": {"max": 1, "own_max": 1}}
     assert (await world.cell()).nodes["n1"].ceiling == 2
 
 

@@ -180,7 +180,7 @@ async def test_a_stale_node_that_speaks_is_judged_anew_by_the_next_dispatch(worl
     assert isinstance(refusal, Refusal)
     assert refusal.breakdown == Breakdown(pool=1, stale=1)
     await ack(world.engine, A, 1, "n1")
-    assert await place(world) == Placed("RESERVED", "n1", "1-n1", 1, 1, is_new=True)
+    assert await place(world) == Placed("RESERVED", "n1", "1-n1", 1, 1, is_new=True, deadline_at_ms=T0 + 95_000)
 
 
 async def test_a_result_of_a_stale_node_is_taken_and_lets_it_serve_again(world: World) -> None:

@@ -16,17 +16,21 @@ import pytest
 from lingua_scheduler.core.job_state import ENDS
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.core.wanted import Wanted
+from lingua_scheduler.core.wanted import Hints, Wanted
+from lingua_scheduler.flows.claim import claim
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.release import release
 from lingua_scheduler.front.submit import Ask, Submitted, Submitter
+from lingua_scheduler.views.memory import recall
+from tests.support.meddling import meddled
 from tests.support.stage import code_of, join, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
     from lingua_scheduler.store.scripts import Script
+    from tests.support.meddling import Run
     from tests.support.world import World
 
 ASK: Final = Ask("s1", "en", "zh", body="hello")
@@ -69,7 +73,7 @@ class Mortal:
 
 def known(first: Submitted) -> Submitted:
     """What whoever comes again is told."""
-    return Submitted(first.job_id, msgspec.structs.replace(first.placed, is_new=False))
+    return Submitted(first.job_id, msgspec.structs.replace(first.placed, is_new=False, deadline_at_ms=0))
 
 
 async def submit(
@@ -236,3 +240,61 @@ async def test_an_ask_of_the_wrong_kind_is_refused(world: World, wrong: dict[str
 async def test_a_wish_that_is_none_is_refused(world: World, wrong: dict[str, Any]) -> None:
     await join(world)
     assert code_of(await submit(world, ask=Ask("s1", "en", "zh", wanted=Wanted(**wrong)))) == "INVALID_MESSAGE"
+
+
+class TestNumbers:
+    async def index_of(self, world: World, submitted: Submitted | Refusal) -> int:
+        assert isinstance(submitted, Submitted), submitted
+        return (await world.cell()).tickets[submitted.job_id].utterance
+
+    @pytest.mark.parametrize("request_id", ["", "r1"])
+    async def test_a_job_of_an_ask_without_an_index_travels_under_the_given_number(
+        self, world: World, request_id: str
+    ) -> None:
+        await join(world)
+        submitter = Submitter(world.engine, CELL)
+        submitted = await submitter.submit(ASK, request_id=request_id, number=7)
+        assert await self.index_of(world, submitted) == 7
+
+    @pytest.mark.parametrize(("index", "number", "on_the_wire"), [(None, None, 0), (3, 7, 3), (0, 7, 0), (3, None, 3)])
+    async def test_an_index_of_the_ask_s_own_comes_first(
+        self, world: World, index: int | None, number: int | None, on_the_wire: int
+    ) -> None:
+        await join(world)
+        ask = msgspec.structs.replace(ASK, utterance_index=index)
+        submitted = await Submitter(world.engine, CELL).submit(ask, number=number)
+        assert await self.index_of(world, submitted) == on_the_wire
+
+    async def test_the_same_request_with_another_number_is_the_same_job(self, world: World) -> None:
+        await join(world)
+        submitter = Submitter(world.engine, CELL)
+        first, again = [await submitter.submit(ASK, request_id="r1", number=number) for number in (7, 8)]
+        assert isinstance(first, Submitted)
+        assert again == known(first)
+        assert await self.index_of(world, again) == 7
+
+    async def test_a_number_is_nothing_to_remember(self, world: World) -> None:
+        await join(world)
+        await Submitter(world.engine, CELL).submit(ASK, number=7)
+        assert await recall(world.engine, "s1", utterance_index=7) == Hints()
+
+    async def test_a_number_that_cannot_be_is_refused(self, world: World) -> None:
+        await join(world)
+        assert code_of(await Submitter(world.engine, CELL).submit(ASK, number=-1)) == "INVALID_MESSAGE"
+
+    async def test_a_job_that_is_made_in_another_s_place_has_its_own_maker_s_number(self, world: World) -> None:
+        """The lease of the claim ran out, and whoever came then died when he had claimed the id."""
+        theirs = f"{CELL}.theirs"
+
+        async def sleep(run: Run) -> bytes:
+            await world.engine.command("UNLINK", f"{world.engine.prefix}:{{req:anyone:r1}}:claim")
+            await claim(world.engine, "anyone", "r1", ASK.digest(), theirs)
+            engine._meddlers.clear()
+            return await run()
+
+        await join(world)
+        engine = meddled(world.engine, seal=sleep)
+        submitted = await Submitter(engine, CELL).submit(ASK, request_id="r1", number=7)
+        assert await self.index_of(world, submitted) == 7
+        assert isinstance(submitted, Submitted)
+        assert submitted.job_id == theirs

@@ -304,19 +304,22 @@ class TestWhileTheEngineIsAway:
     async def test_until_the_end_of_its_wait_and_then_its_job_is_dropped(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        await self._fails(world, monkeypatch)
+        """Its id was chosen by somebody who does not ask again."""
+        await self._fails(world, monkeypatch, new_id=f"{CELL}.chosen")
         assert await states(world) == ["CANCELLED"]
 
     @pytest.mark.usefixtures("pauses")
+    @pytest.mark.parametrize("request_id", ["r1", ""])
     async def test_under_a_request_id_the_job_is_there_for_whoever_comes_again(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
+        self, world: World, monkeypatch: pytest.MonkeyPatch, request_id: str
     ) -> None:
-        await self._fails(world, monkeypatch, request_id="r1")
+        """Also under one that he was only given with the error."""
+        await self._fails(world, monkeypatch, request_id=request_id)
         assert await states(world) == ["WAITING"]
 
 
 class TestACallerWithoutARequestIdWhoDoesNotHear:
-    """Nobody else could ever ask for his job, so it does not run."""
+    """Nobody else could ever ask for his job, so it does not run, unless he can ask again."""
 
     @pytest.mark.parametrize("name", ["dispatch", "remember"])
     async def test_he_went_away_when_it_was_placed(self, world: World, name: str) -> None:
@@ -345,10 +348,30 @@ class TestACallerWithoutARequestIdWhoDoesNotHear:
             raise OutcomeUnknown("no reply came")
 
         await join(world, "n1")
-        async with submitting(meddled(world.engine, dispatch=lose)) as (_, task):
+        async with submitting(meddled(world.engine, dispatch=lose), new_id=f"{CELL}.chosen") as (_, task):
             with pytest.raises(OutcomeUnknown, match="no reply came"):
                 await task
             assert await states(world) == ["CANCELLED"]
+
+    async def test_the_answer_was_lost_and_he_asks_again(self, world: World) -> None:
+        async def lose(run: Run) -> bytes:
+            await run()
+            raise OutcomeUnknown("no reply came")
+
+        await join(world, "n1")
+        async with submitting(meddled(world.engine, dispatch=lose)) as (_, task):
+            with pytest.raises(OutcomeUnknown) as unknown:
+                await task
+        (job_id,) = (await world.cell()).jobs
+        submitter, again = Submitter(world.engine, CELL), unknown.value.request_id
+        for _ in range(2):
+            answer = await submitter.submit(ASK, request_id=again)
+            assert isinstance(answer, Submitted)
+            assert (answer.job_id, answer.is_new) == (job_id, False)
+        for other, principal in ((Ask("s1", "en", "fr"), ""), (ASK, "somebody")):
+            refused = await submitter.submit(other, principal=principal, request_id=again)
+            assert isinstance(refused, Refusal)
+            assert refused.code == "IDEMPOTENCY_CONFLICT"
 
     async def test_if_the_engine_stays_away_he_is_told_the_first_error(self, world: World) -> None:
         async def lose(run: Run) -> bytes:

@@ -294,7 +294,7 @@ class TestWhoWaitsIsServedBySuspects:
     async def test_by_a_beat_that_brings_another_slot(self, world: World) -> None:
         await self._waits(world)
         _, changes = await watch(world, heartbeat(world.engine, CELL, "s0", max_concurrent_jobs=2), judged=True)
-        assert changes["nodes"] == {"s0": {"used": 2, "max": 2, "ceiling": 2}}
+        assert changes["nodes"] == {"s0": {"used": 2, "max": 2, "own_max": 2, "ceiling": 2}}
         assert changes["jobs"][A]["node"] == "s0"
 
     async def test_by_its_probe_s_time_nothing_changes_while_it_is_full(self, world: World) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lingua_scheduler.core.cell import Cell, HeldJob, HeldLease, Ledger
-from lingua_scheduler.core.records import Standing
+from lingua_scheduler.core.records import Intent, Standing
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.ack import ack
@@ -27,7 +26,7 @@ from lingua_scheduler.views.nodes import Nodes, read_nodes
 from lingua_scheduler.views.pools import Pool, read_pools
 from lingua_scheduler.views.whereabouts import At, Waits, read_whereabouts
 from tests.support.cells import watch
-from tests.support.stage import LANGUAGES, T0, A, B, bring, code_of, join, place, queued, wait
+from tests.support.stage import LANGUAGES, T0, A, B, bring, calls, code_of, join, place, queued, wait
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -164,21 +163,21 @@ async def test_pools_are_shown_in_order_with_how_their_nodes_stand(world: World)
     view, changes = await watch(world, read_pools(world.engine, CELL))
     assert changes == {}
     assert view == [
-        Pool("en:zh", 4, standing(full=1, available=1, draining=1, not_ready=1)),
-        Pool("zh:en", 1, standing(available=1)),
+        Pool("en:zh", 4, standing(full=1, available=1, draining=1, not_ready=1), slots=7, free=2, waiting=0),
+        Pool("zh:en", 1, standing(available=1), slots=2, free=2, waiting=0),
     ]
 
 
 async def test_one_pool_is_shown_with_the_nodes_for_any_target(world: World) -> None:
     await join(world, "n1")
     await join(world, "n2", nmt_pairs="any")
-    assert await read_pools(world.engine, CELL, "en-GB:zh-CN") == [Pool("en:zh", 2, standing(available=2))]
-    assert await read_pools(world.engine, CELL, "zh:de") == [Pool("zh:de", 1, standing(available=1))]
-    assert await read_pools(world.engine, CELL, "de:zh") == [Pool("de:zh", 0, standing())]
+    assert await read_pools(world.engine, CELL, "en-GB:zh-CN") == [Pool("en:zh", 2, standing(available=2), 4, 4, 0)]
+    assert await read_pools(world.engine, CELL, "zh:de") == [Pool("zh:de", 1, standing(available=1), 2, 2, 0)]
+    assert await read_pools(world.engine, CELL, "de:zh") == [Pool("de:zh", 0, standing(), 0, 0, 0)]
     assert await read_pools(world.engine, CELL) == [
-        Pool("en:*", 1, standing(available=1)),
-        Pool("en:zh", 2, standing(available=2)),
-        Pool("zh:*", 1, standing(available=1)),
+        Pool("en:*", 1, standing(available=1), 2, 2, 0),
+        Pool("en:zh", 2, standing(available=2), 4, 4, 0),
+        Pool("zh:*", 1, standing(available=1), 2, 2, 0),
     ]
 
 
@@ -187,21 +186,14 @@ async def test_pools_are_read_in_pages_and_shown_as_one(world: World) -> None:
     some = LANGUAGES[:30]
     await join(world, "n1", semantic_langs=some, nmt_pairs=None)
     await join(world, "n2", semantic_langs=some[:1], nmt_pairs=None)
-    before = await calls(world, "hscan")
+    before = (await calls(world))["hscan"]
     view = await read_pools(world.engine, CELL)
-    assert await calls(world, "hscan") - before > 5
-    both = f"{some[0]}:{some[0]}"
+    assert (await calls(world))["hscan"] - before > 6
+    nodes = dict.fromkeys((f"{src}:{tgt}" for src in some for tgt in some), 1) | {f"{some[0]}:{some[0]}": 2}
     assert view == [
-        Pool(pair, 2 if pair == both else 1, standing(available=2 if pair == both else 1))
-        for pair in sorted(f"{src}:{tgt}" for src in some for tgt in some)
+        Pool(pair, number, standing(available=number), 2 * number, 2 * number, 0)
+        for pair, number in sorted(nodes.items())
     ]
-
-
-async def calls(world: World, command: str) -> int:
-    """How often a command was executed so far, inside scripts too."""
-    stats = (await world.engine.command("INFO", "commandstats")).decode()
-    found = re.search(rf"cmdstat_{command}:calls=(\d+)", stats)
-    return int(found[1]) if found else 0
 
 
 async def test_a_pool_that_cannot_be_right_never_reaches_the_engine(world: World) -> None:
@@ -245,7 +237,7 @@ async def test_a_whole_cell_is_read_with_who_waits_and_what_is_wanted_of_those_w
     places = [queued(B, T0 + 50_000, "yue:en"), queued(A, T0 + 60_000, "yue:en")]
     assert cell.queue == [place.replace("wyue:en", "fzh:en:yue:en") for place in places] + places
     assert cell.ends == {"en:": 1, ":zh": 1}
-    assert cell.intents == {"n1": "draining"}
+    assert cell.intents == {"n1": Intent("draining", 0)}
 
 
 async def test_a_cell_that_cannot_be_right_never_reaches_the_engine(world: World) -> None:

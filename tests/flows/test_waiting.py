@@ -151,7 +151,7 @@ class TestWhoWakesThoseWhoWait:
         assert answer == Beaten("1-n1", Standing.available, [])
         assert changes == together(
             {
-                "nodes": {"n1": {"used": 2, "max": 2, "ceiling": 2, "seen_at_ms": NOW}},
+                "nodes": {"n1": {"used": 2, "max": 2, "own_max": 2, "ceiling": 2, "seen_at_ms": NOW}},
                 "due": {"n:n1": NOW + 35_000},
             },
             served(A, "n1", "1-n1"),

@@ -74,7 +74,9 @@ async def test_a_newcomer_is_behind_all_of_them(world: World) -> None:
     """The dispatch goes on with them, over several runs where it must, and has what is left."""
     names = await crowd(world, 130)
     await join(world, "n1", max_concurrent_jobs=131)
-    assert await place(world) == Placed("RESERVED", "n1", "2-n1", 1, 1, is_new=True)
+    assert await place(world) == Placed(
+        "RESERVED", "n1", "2-n1", 1, 1, is_new=True, deadline_at_ms=world.now_ms + 60_000
+    )
     cell = await world.cell()
     assert nodes_of(cell, *names) == ["n1"] * 130
     assert cell.nodes["n1"].used == 131

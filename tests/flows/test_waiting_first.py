@@ -189,7 +189,7 @@ class TestWhoServesIt:
         world.now_ms = NOW
         _, changes = await watch(world, heartbeat(world.engine, CELL, "n1", max_concurrent_jobs=2))
         grown: Changes = {
-            "nodes": {"n1": {"used": 2, "max": 2, "ceiling": 2, "seen_at_ms": NOW}},
+            "nodes": {"n1": {"used": 2, "max": 2, "own_max": 2, "ceiling": 2, "seen_at_ms": NOW}},
             "due": {"n:n1": NOW + 35_000},
         }
         assert changes == together(grown, gets("n1", "1-n1"))

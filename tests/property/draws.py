@@ -20,6 +20,7 @@ from tests.property.messages import (
     Fault,
     Intend,
     Leave,
+    Limit,
     Message,
     OfJob,
     Reap,
@@ -95,6 +96,10 @@ def some_beat(rng: Random) -> Beat:
 
 def some_intent(rng: Random) -> Intend:
     return Intend(rng.choice(("drain", "resume", "resume", "resume", "evict")), _node(rng))
+
+
+def some_limit(rng: Random) -> Limit:
+    return Limit(_node(rng), rng.choice((None, None, 1, 1, 2, 4)))
 
 
 def some_fault(rng: Random) -> Fault:
@@ -211,6 +216,7 @@ _ANYTHING: Final[tuple[Callable[[Random], Message], ...]] = (
     some_join,
     some_beat,
     some_intent,
+    some_limit,
     some_fault,
     some_leave,
     some_disconnect,

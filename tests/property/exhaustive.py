@@ -40,6 +40,7 @@ FLOWS: Final = (
     "fail",
     "heartbeat",
     "leave",
+    "limit",
     "reap",
     "register",
     "resume",
@@ -278,6 +279,7 @@ def _essence(cell: Cell, fleet: Fleet) -> tuple[Any, ...]:
             name,
             node.used,
             node.max,
+            node.limit,
             node.standing,
             node.reported,
             node.intent,
@@ -337,4 +339,11 @@ def _essence(cell: Cell, fleet: Fleet) -> tuple[Any, ...]:
         for box in fleet.boxes
     )
     mail = fleet.mail and (fleet.mail[0], fleet.mail[1], fleet.mail[2] in {"", fleet.box(fleet.mail[0]).epoch})
-    return nodes, jobs, leases, boxes, mail, tuple(sorted(cell.intents.items()))
+    return (
+        nodes,
+        jobs,
+        leases,
+        boxes,
+        mail,
+        tuple(sorted((name, kept.intent, kept.limit) for name, kept in cell.intents.items())),
+    )

@@ -115,7 +115,9 @@ class NodeFacts:
     """What a node, its operator and its silence said."""
 
     word: Word
-    max: int = 0
+    #: Its own word on its slots, and the operator's.
+    own_max: int = 0
+    limit: int | None = None
     reported: str = ""
     acks: bool = True
     tells: bool = True
@@ -146,7 +148,7 @@ class NodeFacts:
     marks: dict[str, Mark] = field(default_factory=dict)
     marking_since: int = 0
     marked: int = 0
-    #: What it held when it last spoke, which may be more than it now wants to hold.
+    #: What it held when it last spoke or was limited, which may be more than it now wants to hold.
     held: int = 0
     #: Time passes, but the index knows only what was so when somebody last looked.
     judged_at: int = 0
@@ -160,6 +162,11 @@ class NodeFacts:
     unfinished_at: int | None = None
     #: It had room for more who wait than could be served at a time.
     serves_on_at: int = 0
+
+    @property
+    def max(self) -> int:
+        """How many slots it has: the operator can only take from what it says itself."""
+        return min(self.own_max, self.own_max if self.limit is None else self.limit)
 
     @property
     def pairs(self) -> list[str]:

@@ -71,7 +71,7 @@ class Arena(World):
             for flow in ("deliver", "undeliver", "ack", "started", "stopped", "done", "fail")
         ]
         calls += [say.Intend(flow, "n1") for flow in ("drain", "resume", "evict", "leave", "heartbeat")]
-        calls += [say.Fault("n1", "", "asr")]
+        calls += [say.Fault("n1", "", "asr"), say.Limit("n1", 1)]
         calls += [say.OfJob("cancel", 0, ""), say.OfJob("release", 0, ""), say.Disconnect("n1", "s1", handover=False)]
         calls += [say.Reap(1), say.Relay(1, "none"), say.Dispatch(None, 0, Limits(), 0, "")]
         situation = say.Situation(Model(CELL, self.rules, EPOCH_MS))

@@ -191,6 +191,15 @@ class Intend:
 
 
 @dataclass(frozen=True)
+class Limit:
+    node: str
+    max: int | None
+
+    def op(self, now: Situation) -> Op:  # noqa: ARG002
+        return Op("limit", {"cell": CELL, "node_id": self.node, "max_concurrent_jobs": self.max})
+
+
+@dataclass(frozen=True)
 class Fault:
     """A service of a node was seen not to work."""
 
@@ -352,7 +361,7 @@ class Relay:
         return Op("relay", {"cell": CELL, "handed_over": events[self.confirm], "limit": self.limit})
 
 
-Message = Register | Beat | Intend | Fault | Leave | Disconnect | Dispatch | Report | OfJob | Reap | Relay
+Message = Register | Beat | Intend | Limit | Fault | Leave | Disconnect | Dispatch | Report | OfJob | Reap | Relay
 
 
 def honest_beat(node_id: str, how: str) -> Beat:

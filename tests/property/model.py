@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lingua_scheduler.core.records import MAX_MARKS, Mark, Standing
+from lingua_scheduler.flows import limit
 from lingua_scheduler.flows.disconnect import Away, Replaced
 from lingua_scheduler.flows.heartbeat import Beaten
 from lingua_scheduler.flows.intents import Intended
@@ -76,7 +77,7 @@ class Model(JobFlows):
         goes_on = how in {"RESYNC", "CONTINUED"}
         self.nodes[node_id] = node
         if before is None:
-            node.intent, _ = self.intents.pop(node_id, ("active", 0))
+            node.intent, node.limit, _ = self.intents.pop(node_id, ("active", None, 0))
         if not goes_on:
             node.rest_until = 0
             self.counts["epoch"] += 1
@@ -88,7 +89,7 @@ class Model(JobFlows):
         if not goes_on or node.away_until or node.lost_at:
             node.damp(self.now, self.rules)
         node.word, node.crowded, node.load, node.update = word, crowded, [], ""
-        node.max, node.acks, node.tells, node.about = max_concurrent_jobs, acks, tells, about
+        node.own_max, node.acks, node.tells, node.about = max_concurrent_jobs, acks, tells, about
         node.credential, node.connection = credential, connection
         node.process = process_id or (node.process if goes_on else "")
         node.registered_at = node.seen_at = self.now
@@ -188,7 +189,7 @@ class Model(JobFlows):
             self.regroup()
         node.seen_at = self.now
         node.reported = node.reported if health is None else health
-        node.max = node.max if max_concurrent_jobs is None else max_concurrent_jobs
+        node.own_max = node.own_max if max_concurrent_jobs is None else max_concurrent_jobs
         node.load = node.load if current_load is None else sorted(current_load.items())
         cancel: Attempts = []
         confirms_before = self.now - self.rules.confirm_after_ms
@@ -246,15 +247,24 @@ class Model(JobFlows):
 
     def _mark(self, cell: str, node_id: str, intent: str) -> Intended | Refusal:  # noqa: ARG002
         if node_id in self.intents:
-            del self.intents[node_id]
-            if intent != "active":
-                self.intents[node_id] = (intent, self.now + self.rules.intent_ttl_ms)
+            self.keep(node_id, intent, self.intents.pop(node_id)[1])
             return Intended(intent, Standing.lost, 0)
         if node_id not in self.nodes:
             return no("UNKNOWN_NODE")
         self.nodes[node_id].intent = intent
         self.judge(node_id)
         return Intended(intent, self.standing(node_id), self.used(node_id))
+
+    def limit(self, cell: str, node_id: str, max_concurrent_jobs: int | None) -> limit.Limited | Refusal:  # noqa: ARG002
+        if node_id in self.intents:
+            self.keep(node_id, self.intents.pop(node_id)[0], max_concurrent_jobs)
+            return limit.Limited(max_concurrent_jobs or 0, 0)
+        node = self.nodes.get(node_id)
+        if node is None:
+            return no("UNKNOWN_NODE")
+        node.limit, node.held = max_concurrent_jobs, self.used(node_id)
+        self.judge(node_id)
+        return limit.Limited(node.max, node.own_max)
 
     def leave(self, cell: str, node_id: str, epoch: str = "") -> Left | Refusal:  # noqa: ARG002
         node = self.nodes.get(node_id)

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.needs import LACKS
-from lingua_scheduler.core.records import FORGET_FROM, STANDINGS, SUSPECTS, Event, GroupRecord, NodeRecord, Standing
+from lingua_scheduler.core.records import (
+    FORGET_FROM,
+    STANDINGS,
+    SUSPECTS,
+    Event,
+    GroupRecord,
+    Intent,
+    NodeRecord,
+    Standing,
+)
 from lingua_scheduler.store.face import pack
 from tests.property.facts import Capability, Lease, signature_of
 
@@ -34,8 +43,8 @@ class CellFacts:
         self.leases: dict[LeaseId, Lease] = {}
         #: Groups are numbered as they appear, and gone with their last node.
         self.groups: dict[Capability, int] = {}
-        #: What operators want of nodes that are gone, and until when that is remembered.
-        self.intents: dict[str, tuple[str, int]] = {}
+        #: What operators want of nodes that are gone, how many slots they let them have, and until when that is kept.
+        self.intents: dict[str, tuple[str, int | None, int]] = {}
         #: When more of those whose pair has nobody left are given to their fallback; 0: there are no more.
         self.falls_on_at = 0
         self.outbox: dict[Event, int] = {}
@@ -79,7 +88,7 @@ class CellFacts:
                 due[f"m:{node_id}"] = min(mark.until_ms for mark in node.marks.values())
         due |= {"f:": self.falls_on_at} if self.falls_on_at else {}
         due |= {f"r:{node_id}": node.serves_on_at for node_id, node in self.nodes.items() if node.serves_on_at}
-        due |= {f"i:{node_id}": FORGET_FROM + until for node_id, (_, until) in self.intents.items()}
+        due |= {f"i:{node_id}": FORGET_FROM + until for node_id, (*_, until) in self.intents.items()}
         return due
 
     def waiting(self) -> list[JobFacts]:
@@ -157,6 +166,11 @@ class CellFacts:
         unfinished = self.nodes[node_id].lost_at and self.leases_of(node_id, fenced=False)
         self.nodes[node_id].unfinished_at = self.now if unfinished else None
 
+    def keep(self, node_id: str, intent: str, limit: int | None) -> None:
+        """What the operator wants of a node that is gone is remembered for a while, if it is anything."""
+        if intent != "active" or limit is not None:
+            self.intents[node_id] = (intent, limit, self.now + self.rules.intent_ttl_ms)
+
     def post(self, kind: str, job_id: str, attempt: int, node_id: str, epoch: str, detail: str) -> None:
         self.outbox[Event(kind, job_id, attempt, node_id, epoch, detail, self.now)] = self.now
 
@@ -195,6 +209,8 @@ class CellFacts:
                 probe_at_ms=node.probe_at,
                 flaps=node.flaps(self.rules),
                 flapped_at_ms=node.flapped_at,
+                own_max=node.own_max,
+                limit=node.limit or 0,
             )
         room: Counter[int] = Counter()
         for record in records.values():
@@ -228,7 +244,7 @@ class CellFacts:
             signatures={record.signature: group for group, record in groups.items()},
             pairs=pairs,
             ends=dict(ends),
-            intents={node_id: intent for node_id, (intent, _) in self.intents.items()},
+            intents={node_id: Intent(intent, limit or 0) for node_id, (intent, limit, _) in self.intents.items()},
             jobs={job_id: job.record(self.rules) for job_id, job in self.jobs.items()},
             tickets={job_id: job.ticket for job_id, job in self.jobs.items()},
             bodies=texts,

@@ -94,7 +94,7 @@ class JobFlows(Sweep):
             self.counts["accepted"] += 1
             sticks = ticket.policy == Policy.sticky_pool
             pool = dict(self.nodes[node_id].word.labels).get("group", "") if sticks else ""
-            return Placed("RESERVED", node_id, job.epoch, job.attempt, int(job.acks), pool, is_new=True)
+            return Placed("RESERVED", node_id, job.epoch, job.attempt, int(job.acks), pool, True, job.deadline_at)
         told = told or self.named_in_vain(job) or self.refused(job)
         capable = told[0] not in {"NO_CAPABLE_NODE", "PREFERRED_NODE_NOT_CAPABLE"}
         if capable and ticket.wait_ms and len(self.waiting()) < self.rules.max_waiting:

@@ -404,7 +404,6 @@ class JobLife(CellFacts):
     def forget(self, node_id: str) -> None:
         for lease in self.leases_of(node_id):
             del self.leases[lease]
-        intent = self.nodes.pop(node_id).intent
-        if intent != "active":
-            self.intents[node_id] = (intent, self.now + self.rules.intent_ttl_ms)
+        node = self.nodes.pop(node_id)
+        self.keep(node_id, node.intent, node.limit)
         self.regroup()

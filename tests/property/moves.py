@@ -195,6 +195,7 @@ _KINDS: Final[tuple[tuple[int, Callable[[Random], Move]], ...]] = (
     (8, _said(draws.some_register)),
     (6, _said(draws.some_beat)),
     (3, _said(draws.some_intent)),
+    (3, _said(draws.some_limit)),
     (4, _said(draws.some_fault, most=2)),
     (2, _said(draws.some_leave)),
     (3, _said(draws.some_disconnect)),

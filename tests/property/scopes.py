@@ -33,7 +33,7 @@ TIME: Final = "time tick dispatch late-dispatch cancel"
 OFFERS: Final = "send late-send write lose unsent"
 WORDS: Final = "ack started done stopped fail overloaded finish arrive"
 LIVES: Final = "crash restart drop hang-up return rejoin beat leave"
-INTENTS: Final = "drain evict resume lower raise"
+INTENTS: Final = "drain evict resume lower raise limit free"
 
 
 class Case(NamedTuple):
@@ -69,13 +69,17 @@ CASES: Final = {
         5_000,
     ),
     "the operator": Case(
-        Scope(FLEET, kinds("time dispatch send stopped beat lower raise leave restart drain evict resume")),
+        Scope(FLEET, kinds("time dispatch send stopped beat lower raise limit free leave restart drain evict resume")),
         1,
         4_000,
         11_000,
     ),
     "those who wait, for a busy fleet": Case(
-        Scope(PAIR, kinds("time tick wait dispatch send done fail cancel drain resume crash restart beat"), TAKEN),
+        Scope(
+            PAIR,
+            kinds("time tick wait dispatch send done fail cancel drain resume crash restart beat"),
+            TAKEN,
+        ),
         0,
         5_000,
         10_000,

@@ -272,6 +272,9 @@ def _intents(cell: Cell, fleet: Fleet, box: Box) -> Iterator[Move]:
         yield Move(f"evict {name}", "evict", (pack((name,)),), fleet)
     else:
         yield Move(f"resume {name}", "resume", (pack((name,)),), fleet)
+    if name == "B":
+        word, slots = ("free", 0) if cell.nodes[name].limit else ("limit", 1)
+        yield Move(f"{word} {name}", "limit", (pack((name, slots)),), fleet)
 
 
 def _running(box: Box) -> dict[str, object]:

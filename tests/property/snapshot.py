@@ -18,6 +18,7 @@ from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.records import (
     Event,
     GroupRecord,
+    Intent,
     JobRecord,
     NodeRecord,
     Past,
@@ -132,7 +133,7 @@ def cell_of(raw: Raw) -> Cell:
         signatures={key.decode(): int(value) for key, value in content["signatures"]},
         pairs={key.decode(): msgspec.msgpack.decode(value) for key, value in content["pairs"]},
         ends={key.decode(): int(value) for key, value in content["ends"]},
-        intents={key.decode(): value.decode() for key, value in content["intents"]},
+        intents={key.decode(): _decode(value, Intent) for key, value in content["intents"]},
         jobs={key.decode(): _decode(value, JobRecord) for key, value in jobs[b""]},
         tickets={key.decode(): _decode(value, Ticket) for key, value in jobs[b"ticket"]},
         bodies={

@@ -76,7 +76,7 @@ def _attempts_only_grow(before: Cell, after: Cell, model: Model) -> None:
 def _nothing_grows_above_max(before: Cell, after: Cell, ops: Sequence[Op]) -> None:
     claimed = {op.named["node_id"] for op in ops if op.named.get("running")}
     # What it was given before it lowered its slots in the same tick was given rightly.
-    spoke = {op.named["node_id"] for op in ops if op.flow in {"register", "heartbeat"}}
+    spoke = {op.named["node_id"] for op in ops if op.flow in {"register", "heartbeat", "limit"}}
     slots = {
         n: max(node.max, before.nodes[n].max if n in before.nodes and n in spoke else 0)
         for n, node in after.nodes.items()

@@ -24,6 +24,7 @@ from lingua_scheduler.core.refusal import CODES, Invalid, Refusal
 from lingua_scheduler.core.wanted import Hints, Policy, Wanted
 from lingua_scheduler.views.audit import audit, audit_whole
 from lingua_scheduler.views.cell import read_cell
+from lingua_scheduler.views.fleet import read_fleet
 from lingua_scheduler.views.job import read_job
 from lingua_scheduler.views.node import read_node
 from lingua_scheduler.views.nodes import read_nodes
@@ -41,7 +42,10 @@ if TYPE_CHECKING:
 
 DOORS: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     **FLOWS,
-    **{view.__name__: view for view in (audit, audit_whole, read_cell, read_job, read_node, read_nodes, read_pools)},
+    **{
+        view.__name__: view
+        for view in (audit, audit_whole, read_cell, read_fleet, read_job, read_node, read_nodes, read_pools)
+    },
 }
 
 NAN: Final = float("nan")
@@ -266,6 +270,7 @@ KINDS: Final[dict[str, Kind]] = {
     "running_jobs": _whole(0, 4096).but(None),
     "register.max_concurrent_jobs": _whole(1, 1024),
     "heartbeat.max_concurrent_jobs": _whole(1, 1024).but(None),
+    "limit.max_concurrent_jobs": _whole(1, 1024).but(None),
     "register.health": _HEALTH,
     "heartbeat.health": _HEALTH.but(None),
     "acks": _BOOL,
@@ -313,6 +318,7 @@ RIGHT: Final[dict[str, Any]] = {
     "session_id": "s1",
     "attempt_id": 1,
     "connection": "s1",
+    "max_concurrent_jobs": 2,
     "src_lang": "zh",
     "tgt_lang": "en",
     "reason": "",

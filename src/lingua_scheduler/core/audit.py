@@ -39,6 +39,8 @@ def audit_ledger(ledger: Ledger, now_ms: int, overdue_ms: int) -> Iterator[Viola
     """S1 to S4 for one node and what holds its slots; `overdue_ms` is how late a sweep may be."""
     node, node_id = ledger.record, ledger.node_id
     fenced = [lease for lease in ledger.leases if lease.fenced_at_ms]
+    if node.max != (min(node.own_max, node.limit) if node.limit else node.own_max):
+        yield Violation("S1", node_id, f"it has {node.max} slots, says {node.own_max}, and is limited to {node.limit}")
     if len(ledger.leases) > node.ceiling:
         yield Violation("S1", node_id, f"{len(ledger.leases)} slots are taken, {node.ceiling} may be")
     if node.used != len(ledger.leases):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lingua_scheduler.core.job_state import State
-from lingua_scheduler.core.records import Event, GroupRecord, JobRecord, NodeRecord, Profile, Record, Ticket
+from lingua_scheduler.core.records import Event, GroupRecord, Intent, JobRecord, NodeRecord, Profile, Record, Ticket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ class Cell(msgspec.Struct, frozen=True):
     signatures: dict[str, int]
     pairs: dict[str, list[int]]
     ends: dict[str, int]
-    intents: dict[str, str]
+    intents: dict[str, Intent]
     jobs: dict[str, JobRecord]
     tickets: dict[str, Ticket]
     bodies: dict[str, str]

@@ -37,6 +37,11 @@ class OutcomeUnknown(LinguaError):
     code = "OUTCOME_UNKNOWN"
     retryable = True
 
+    def __init__(self, detail: str, request_id: str = "") -> None:
+        super().__init__(detail)
+        #: Of a job that was submitted: the id to send it again with.
+        self.request_id = request_id
+
 
 class ScriptFailed(LinguaError):
     """The engine ran into an error inside one of our scripts."""

@@ -151,6 +151,22 @@ class Order:
             dues.append(self._state.open[min(self._state.open)].due_ms(self._limits.gap_ms))
         return min((due for due in dues if due is not None), default=None)
 
+    @property
+    def awaited(self) -> list[int]:
+        """Those whose end is not known."""
+        return sorted(index for index, slot in self._state.open.items() if isinstance(slot, Unsettled))
+
+    @property
+    def blocking(self) -> int | None:
+        """The one that keeps others waiting which are ready."""
+        first = min(self._state.open, default=None)
+        return first if first is not None and isinstance(self._state.open[first], Overdue) else None
+
+    @property
+    def passed(self) -> int:
+        """The last that went out; -1: none has."""
+        return self._state.passed
+
     def expect(self, index: int, deadline_ms: int, now_ms: int) -> None:
         """An utterance was submitted; its job ends by its deadline. `Invalid` if it is known or its turn has passed."""
         if index in self._state.open:
@@ -181,9 +197,12 @@ class Order:
         return Settled.repeated if index <= self._state.passed else Settled.unknown
 
     def hold(self, index: int, until_ms: int, now_ms: int) -> None:
-        """The job of this one is in a grace until then; `now_ms` or earlier ends it. The last word counts."""
+        """The job of this one is in a grace until then; `now_ms` or earlier ends it. The last word counts.
+
+        One whose time is over by now stays given up, whether or not that has gone out yet.
+        """
         slot = self._state.open.get(index)
-        if isinstance(slot, Unsettled):
+        if isinstance(slot, Unsettled) and slot.due_ms(self._limits.gap_ms) > now_ms:
             self._state.open[index] = slot.held(until_ms, now_ms)
 
     def take(self, now_ms: int) -> Taken:

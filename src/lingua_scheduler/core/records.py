@@ -175,10 +175,11 @@ class NodeRecord(Record, frozen=True):
 
     The first ones are read at a glance, without the rest. `used` and `limbo` are sizes of the ledger, kept beside it.
     `recent` has a bit for each of its last five jobs, set if the node failed it; `ack_ms` and `typical_ms` are moving
-    averages of how long it took to accept a job and to do it, 0 while that is not known. `ceiling` is what `used` may
-    be: `max`, or more if the node already held more when it last spoke (its slots were lowered, or it came back with
-    work we did not know). `flaps` is how often it was gone lately, a digit to the base `FLAP_BASE` for each of the
-    `FLAP_PARTS` of a window, the newest last, as it was at `flapped_at_ms`.
+    averages of how long it took to accept a job and to do it, 0 while that is not known. `max` is how many slots it
+    has: `own_max`, the node's own word, or `limit`, the operator's, if that is less (0: there is none). `ceiling` is
+    what `used` may be: `max`, or more if the node already held more when it last spoke or was limited (its slots were
+    lowered, or it came back with work we did not know). `flaps` is how often it was gone lately, a digit to the base
+    `FLAP_BASE` for each of the `FLAP_PARTS` of a window, the newest last, as it was at `flapped_at_ms`.
     """
 
     used: int
@@ -203,6 +204,15 @@ class NodeRecord(Record, frozen=True):
     probe_at_ms: int
     flaps: int
     flapped_at_ms: int
+    own_max: int
+    limit: int
+
+
+class Intent(Record, frozen=True):
+    """What the operator wants of a node that is gone, as its record would say it."""
+
+    intent: str
+    limit: int
 
 
 class Mark(Record, frozen=True):
@@ -273,6 +283,22 @@ class Memory(Record, frozen=True):
     pool: str
     turns: list[tuple[str, str, int]]
     seen: list[tuple[int, str, str]]
+
+
+class Entry(Record, frozen=True):
+    """Whose a session is, the index of its next utterance, and, as in a `Bucket`, how many may still come."""
+
+    principal: str
+    next: int
+    tokens: int
+    at_ms: int
+
+
+class Bucket(Record, frozen=True):
+    """How much of one kind may still come: thousandths of tokens, as they were then. Since then more dripped in."""
+
+    tokens: int
+    at_ms: int
 
 
 #: So many turns, and so many utterances, of a session are remembered.

@@ -23,6 +23,8 @@ CODES: Final[dict[str, Code]] = {
     "INVALID_CAPABILITY_SCHEMA": Code(400, False, "These capabilities cannot be right."),
     "UNKNOWN_NODE": Code(404, False, "No node {node_id} is registered; register it first."),
     "UNKNOWN_JOB": Code(404, False, "There is no job {job_id}, or its record has expired."),
+    "UNKNOWN_AUDIO": Code(404, False, "There is no audio {audio_ref}, or not any more."),
+    "UNKNOWN_POOL": Code(404, False, "No registered node serves {pair}."),
     "NODE_MISMATCH": Code(409, False, "Node {node_id} never held attempt {attempt_id} of job {job_id}."),
     "STALE_ATTEMPT": Code(409, False, "This attempt is over or the epoch is an old one; stop working on it."),
     "NODE_ID_CONFLICT": Code(
@@ -45,7 +47,12 @@ CODES: Final[dict[str, Code]] = {
     "UNAUTHENTICATED": Code(401, False, "There is no token, or it is not valid."),
     "FORBIDDEN": Code(403, False, "The token does not allow this."),
     "INVALID_SESSION": Code(404, False, "There is no such session, or not any more."),
+    "SESSION_TAKEN": Code(409, False, "Another connection goes on with this session; this one is over."),
     "SESSION_CLOSED": Code(409, False, "This connection is over; its session goes on elsewhere, or has ended."),
+    "NOT_FOUND": Code(404, False, "There is nothing at {path}; /openapi.json lists what there is."),
+    "METHOD_NOT_ALLOWED": Code(405, False, "{path} takes {methods}, not {method}."),
+    "REQUEST_TIMEOUT": Code(408, True, "The request did not arrive in time.", 1000),
+    "HEADERS_TOO_LARGE": Code(431, False, "The head of the request is larger than this door takes."),
     "PAYLOAD_TOO_LARGE": Code(413, False, "The message is larger than this door takes."),
     "RATE_LIMITED": Code(429, True, "Too much at once; slow down.", 1000),
     "UNSUPPORTED_FEATURE": Code(501, False, "This version does not serve that."),
@@ -85,6 +92,8 @@ class Refusal(msgspec.Struct, frozen=True):
     breakdown: Breakdown | None = None
     #: How long the job had waited for a node before it was refused.
     waited_ms: int = 0
+    #: How long to wait before the next try, where that is known of this one; None: as its code says.
+    after_ms: int | None = None
 
     @property
     def status(self) -> int:
@@ -99,7 +108,7 @@ class Refusal(msgspec.Struct, frozen=True):
     @property
     def retry_after_ms(self) -> int | None:
         """How long to wait before that; None where it is not retryable or anything goes."""
-        return CODES[self.code].retry_after_ms
+        return CODES[self.code].retry_after_ms if self.after_ms is None else self.after_ms
 
 
 def refuse(code: str, breakdown: Breakdown | None = None, **named: object) -> Refusal:

@@ -3,8 +3,10 @@
   KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · leases ·
         limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each job: ticket body          (body "" = none)
-  OUT   PLACED state node epoch attempt acks pool new         (a job that exists already, not new: as it is now;
-                                                               pool: the node's label `group`, if that is the policy)
+  OUT   PLACED state node epoch attempt acks pool new deadline_at_ms
+                                                              (a job that exists already, not new: as it is now, and
+                                                               no deadline; pool: the node's label `group`, if that
+                                                               is the policy)
         WAITING place until_ms                                (no room now; the outbox says how it goes on)
         NO_CAPABLE_NODE src tgt nodes lacks                   (whether any takes the one, gives the other; how many
                                                                serve the pair, and what all of them lack)
@@ -71,6 +73,7 @@ for i = 3, #ARGV, 2 do
       end
       tally("accepted", 1)
       answer = { "PLACED", "RESERVED", node_id, job[JOB.epoch], job[JOB.attempt], job[JOB.acks], "", true }
+      answer[9] = job[JOB.deadline_at_ms]
       if ticket[TICKET.policy] == POLICY.sticky_pool then
         -- include: pool_of
         answer[7] = pool_of(node[NODE.group])

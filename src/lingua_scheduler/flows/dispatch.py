@@ -40,6 +40,8 @@ class Placed(Answer, frozen=True, tag="PLACED"):
     pool: str = ""
     #: This very call created it.
     is_new: bool = False
+    #: When the time of a new job is over, by the engine's clock.
+    deadline_at_ms: int = 0
 
 
 class Waiting(Answer, frozen=True, tag="WAITING"):

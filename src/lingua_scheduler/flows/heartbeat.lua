@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ heartbeat: a sign of life, and whatever has changed. It cannot undo a drain, nor an eviction, nor a cut-off.
+--[[ heartbeat: a sign of life, and whatever has changed. It cannot undo what the operator wants, nor a cut-off.
   What the node runs and nobody gave it, or took away without its word, takes slots until it has stopped.
   KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · jobs · leases · limbo ·
         queue · due · outbox · counts
@@ -7,7 +7,7 @@
         word: any of reported max load running running_jobs; capability: packed, "" = as it was
   OUT   BEATEN epoch standing { cancel: { job attempt } } pairs crowded cut_off       (pairs: how many, -1 = as before)
         UNKNOWN_NODE | STALE_ATTEMPT                                                                               ]]
--- include: clock, node_at, put_node, restand, look_again, come_back, write_tally, serve
+-- include: clock, node_at, put_node, restand, look_again, come_back, slots_of, write_tally, serve
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 for i = 3, #ARGV, 2 do
@@ -41,7 +41,8 @@ for i = 3, #ARGV, 2 do
     local left, cancel
     node[NODE.seen_at_ms] = now
     node[NODE.reported] = word.reported or node[NODE.reported]
-    node[NODE.max] = word.max or node[NODE.max]
+    node[NODE.own_max] = word.max or node[NODE.own_max]
+    node[NODE.max] = slots_of(node)
     if signature then
       -- include: join_group
       left = node[NODE.group]

@@ -11,7 +11,7 @@
         NODE_ID_CONFLICT | CELL_FULL                                                                               ]]
 -- include: clock, damp, node_at, put_node, restand, look_again, served_pairs, signature_of, group_is_refused
 -- include: take_word, take_intent, join_group, leave_group, leases_of, move_on, move_leases_on, settle_running, admit
--- include: serve, write_tally
+-- include: slots_of, serve, write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 local function who_is_it(node, profile, credential, epoch, process)
@@ -34,7 +34,7 @@ end
 
 local function new_node(node_id)
   local node = NEW.node
-  node[NODE.standing], node[NODE.intent] = STANDING.not_ready, take_intent(node_id)
+  node[NODE.intent], node[NODE.limit] = take_intent(node_id)
   known_nodes[node_id], indexed[node_id] = node, { 0, STANDING.not_ready }
   redis.call("ZADD", KEY.standing, STANDING.not_ready, node_id)
   return node
@@ -110,7 +110,8 @@ for i = 3, #ARGV do
       damp(node, now, rules)
     end
     local was_cut_off, was_away, left = node[NODE.cut_off] == 1, node[NODE.away_until_ms] > 0, node[NODE.group]
-    node[NODE.max], node[NODE.reported], node[NODE.acks], node[NODE.tells] = max, reported, acks, tells
+    node[NODE.own_max], node[NODE.reported], node[NODE.acks], node[NODE.tells] = max, reported, acks, tells
+    node[NODE.max] = slots_of(node)
     node[NODE.lost_at_ms], node[NODE.seen_at_ms], node[NODE.away_until_ms], node[NODE.cut_off] = 0, now, 0, 0
     node[NODE.group] = join_group(signature, served, profile)
     redis.call("HSET", KEY.profiles, node_id, cmsgpack.pack(profile))
@@ -146,7 +147,7 @@ for i = 3, #ARGV do
     if was_cut_off then
       wait_again(node_id)
     end
-    node[NODE.ceiling] = math.max(max, node[NODE.used])
+    node[NODE.ceiling] = math.max(node[NODE.max], node[NODE.used])
     restand(node, now, rules)
     put_node(node_id, node)
     leave_group(left)

@@ -52,7 +52,7 @@ def service_types(installed: list[InstalledService] | None) -> dict[str, str]:
 
 
 def missing_service(
-    message: JobNack | JobResult | NodeError, types: Mapping[str, str] | None = None
+    message: JobNack | JobResult | NodeError | DoneRequest | FailRequest, types: Mapping[str, str] | None = None
 ) -> tuple[str, str] | None:
     """The service and its type that the marker is told of; None unless the message says `MODEL_NOT_AVAILABLE`.
 
@@ -62,11 +62,10 @@ def missing_service(
     details: dict[str, Any] | None
     if isinstance(message, JobResult):
         code, details = _of_result(message)[0], message.error.details if message.error else None
+    elif isinstance(message, NodeError):
+        code, details = message.code, message.details
     else:
-        code, details = (
-            _code_in(message.reason or "") if isinstance(message, JobNack) else message.code,
-            message.details,
-        )
+        code, details = _code_in(message.reason or ""), message.details if isinstance(message, JobNack) else None
     if code != "MODEL_NOT_AVAILABLE":
         return None
     service, kind = ((details or {}).get(name) for name in ("service_id", "service_type"))

@@ -50,8 +50,9 @@ class MarkAnswer(Message, frozen=True, kw_only=True):
 
 
 class NodeAnswer(NodeSummary, frozen=True, kw_only=True):
-    """Everything known of a node. Null: it does not declare that."""
+    """Everything known of a node. Null: it does not declare that, or (`max_override`) the operator set no limit."""
 
+    max_override: int | None
     epoch: str
     registered_at_ms: int
     pools: list[str]
@@ -118,9 +119,17 @@ class IntentAnswer(Message, frozen=True, kw_only=True):
 
 
 class MaxRequest(Message, frozen=True, kw_only=True):
-    """How many jobs the operator lets a node have at once."""
+    """How many jobs the operator lets a node have at once. Null, which must be said: as many as it says."""
 
-    max_concurrent_jobs: Slots
+    max_concurrent_jobs: Slots | None
+
+
+class MaxAnswer(Message, frozen=True, kw_only=True):
+    """How many jobs the node may have at once now."""
+
+    ok: bool
+    node_id: str
+    max_concurrent_jobs: int
 
 
 class PairingAnswer(Message, frozen=True, kw_only=True):
@@ -202,6 +211,7 @@ def node_answer(
     """Everything known of a node; `leases` as `views.node` gives them."""
     return NodeAnswer(
         **_glance(node_id, node),
+        max_override=node.limit or None,
         epoch=node.epoch,
         registered_at_ms=profile.registered_at_ms,
         pools=pools,

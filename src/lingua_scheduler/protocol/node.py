@@ -99,6 +99,8 @@ class NodeRegister(Declaration, frozen=True, kw_only=True, tag_field="type", tag
     capability_by_type: list[CapabilityByType] | None = None
     features_supported: Anything | None = None
     advanced_features: list[str] | None = None
+    #: Of somebody who could not show it in a header.
+    token: Text | None = None
     language_capabilities: LanguageCapabilities | None = None
 
 

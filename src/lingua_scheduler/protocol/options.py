@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -40,7 +40,10 @@ class Pipeline(Message, frozen=True, kw_only=True):
     use_tone: bool | None = None
 
 
-def combined(own: Options | None, general: Options | None) -> Options | None:
+Wishes = TypeVar("Wishes", Options, Pipeline)
+
+
+def combined(own: Wishes | None, general: Wishes | None) -> Wishes | None:
     """What an utterance asks for: field by field its own word, else that of its session."""
     if own is None or general is None:
         return own or general

@@ -67,6 +67,8 @@ class SessionInit(Speech, frozen=True, kw_only=True, tag_field="type", tag="sess
     last_event_id: Count | None = None
     supports_binary_frame: bool | None = None
     preferred_codec: Text | None = None
+    #: Of somebody who could not show it in a header.
+    token: Text | None = None
 
 
 class Utterance(Speech, frozen=True, kw_only=True, tag_field="type", tag="utterance"):

@@ -54,7 +54,9 @@ def spoken(utterance: Utterance, session: Speech) -> Utterance:
         for name in Speech.__struct_fields__
         if getattr(utterance, name) is None and not (own and name in _BETWEEN)
     }
-    return msgspec.structs.replace(utterance, **filled | {"options": combined(utterance.options, session.options)})
+    filled["options"] = combined(utterance.options, session.options)
+    filled["pipeline"] = combined(utterance.pipeline, session.pipeline)
+    return msgspec.structs.replace(utterance, **filled)
 
 
 class Direction(msgspec.Struct, frozen=True):

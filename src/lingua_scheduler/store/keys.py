@@ -58,8 +58,8 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "intents",
         "hash",
         "node id",
-        "what the operator wants of a node that is gone: `draining` or `evicted`",
-        "until the node registers or is resumed, at most intent_ttl_ms",
+        "what the operator wants of a node that is gone (msgpack, `Intent`)",
+        "until the node registers, or nothing is wanted of it any more, at most intent_ttl_ms",
     ),
     Key(
         "jobs",
@@ -111,7 +111,8 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
 )
 
 #: What lives outside every cell, in a slot of its own: the tag names a request, `{req:principal:id}`, a session,
-#: `{sess:id}`, or a pairing code, `{code:123456}`.
+#: `{sess:id}`, a pairing code, `{code:123456}`, audio, `{audio:ref}`, or what is
+#: counted together, `{rate:name}`.
 OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
     Key(
         "claim",
@@ -128,8 +129,31 @@ OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
         "binding_ttl_ms after the last of them",
     ),
     Key(
+        "entry",
+        "string",
+        "",
+        "whose a session is, the index of its next utterance, how many may still come (msgpack, `Entry`)",
+        "as long as whoever used it last said, and no less than `session`",
+    ),
+    Key(
+        "session",
+        "hash",
+        "",
+        "`state`: what a session needs to go on elsewhere, no text and no audio; `owner`: the connection that holds "
+        "it; `token`: what whoever takes it over must show",
+        "the resume window after it was saved; until it is dropped",
+    ),
+    Key(
         "pairing", "string", "", "the node that a pairing code stands for: cell and node id (msgpack)", "pairing_ttl_ms"
     ),
+    Key(
+        "audio",
+        "hash",
+        "",
+        "`audio`: the bytes of an utterance or a voice; `owner` and `media`: whose and what they are",
+        "as its keeper says, or longer while a job needs it; until it is erased",
+    ),
+    Key("bucket", "string", "", "how much of one kind may still come (msgpack, `Bucket`)", "until it is full"),
 )
 
 OUTSIDE_KEY_NAMES: Final[tuple[str, ...]] = tuple(key.name for key in OUTSIDE_KEYS)
@@ -149,6 +173,16 @@ def session_tag(session_id: str) -> str:
 def pairing_tag(code: str) -> str:
     """The slot of a pairing code."""
     return f"code:{code}"
+
+
+def audio_tag(ref: str) -> str:
+    """The slot of audio."""
+    return f"audio:{ref}"
+
+
+def rate_tag(name: str) -> str:
+    """The slot of what is counted together."""
+    return f"rate:{name}"
 
 
 def request_tag(principal: str, request_id: str) -> str:

@@ -49,6 +49,7 @@ ORDER: Final = (
     "drain",
     "resume",
     "evict",
+    "limit",
     "cancel",
     "release",
     "dispatch",

@@ -28,9 +28,12 @@ from lingua_scheduler.core.records import (
     MAX_REMEMBERED,
     STANDINGS,
     SUSPECTS,
+    Bucket,
     Claim,
+    Entry,
     Event,
     GroupRecord,
+    Intent,
     JobRecord,
     Mark,
     Memory,
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 #: The layout of everything that is kept. A release refuses cells of another number; a changed record needs a new one.
-SCHEMA: Final = 3
+SCHEMA: Final = 4
 
 #: The longest array whose length msgpack keeps in one byte.
 _FIXARRAY: Final = 15
@@ -105,12 +108,15 @@ _RECORDS: Final[dict[str, type[Record]]] = {
     "TICKET": Ticket,
     "WISHES": Wishes,
     "NODE": NodeRecord,
+    "INTENT": Intent,
     "PROFILE": Profile,
     "MARK": Mark,
     "GROUP": GroupRecord,
     "EVENT": Event,
     "CLAIM": Claim,
     "MEMORY": Memory,
+    "ENTRY": Entry,
+    "BUCKET": Bucket,
     "RULE": Rules,
 }
 

@@ -54,7 +54,7 @@ for _ = 3, #ARGV do
     entries(redis.call("HGETALL", KEY.signatures), false),
     entries(redis.call("HGETALL", KEY.pairs), true),
     entries(redis.call("HGETALL", KEY.ends), false),
-    entries(redis.call("HGETALL", KEY.intents), false),
+    entries(redis.call("HGETALL", KEY.intents), true),
     records,
     tickets,
     texts,

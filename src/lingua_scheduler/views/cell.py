@@ -8,7 +8,7 @@ import msgspec
 
 from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.ids import check_cell
-from lingua_scheduler.core.records import Event, GroupRecord, JobRecord, NodeRecord, Profile, Ticket
+from lingua_scheduler.core.records import Event, GroupRecord, Intent, JobRecord, NodeRecord, Profile, Ticket
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.store.scripts import script
 
@@ -26,7 +26,7 @@ class _Packed(msgspec.Struct, array_like=True, frozen=True):
     signatures: list[tuple[str, str]]
     pairs: list[tuple[str, list[int]]]
     ends: list[tuple[str, str]]
-    intents: list[tuple[str, str]]
+    intents: list[tuple[str, Intent]]
     jobs: list[tuple[str, JobRecord]]
     tickets: list[tuple[str, Ticket]]
     bodies: list[tuple[str, str]]

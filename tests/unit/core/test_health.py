@@ -29,6 +29,8 @@ GOOD = NodeRecord(
     probe_at_ms=0,
     flaps=0,
     flapped_at_ms=0,
+    own_max=4,
+    limit=0,
 )
 
 ALL_PASTS = range(2**WINDOW)

@@ -177,6 +177,14 @@ def test_what_nobody_waits_for_is_given_up_after_the_deadline_of_its_job() -> No
     assert (out(taken), taken.cancel) == ([(1, 0, GAP)], [0])
 
 
+def test_no_hold_revives_what_is_given_up() -> None:
+    order = new_order(0, 1)
+    order.settle(1, word(1), 0)
+    order.hold(0, 30_000, 10_000)
+    assert due(order) == 10_000
+    assert out(order.take(10_000)) == [(1, 0, GAP), (2, 1, word(1))]
+
+
 def test_a_hold_of_what_is_settled_gone_or_unknown_does_nothing() -> None:
     order = new_order(0, 1)
     order.settle(0, word(0), 0)

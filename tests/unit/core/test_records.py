@@ -8,6 +8,7 @@ from lingua_scheduler.core.records import (
     HEARD_STEP_MS,
     STANDINGS,
     GroupRecord,
+    Intent,
     JobRecord,
     NodeRecord,
     Past,
@@ -37,6 +38,7 @@ from lingua_scheduler.core.rules import Rules
         (PastAttempt, "attempt node cause ended_at_ms next_state next_attempt reserved_at_ms chosen reasons"),
         (Wishes, "named strict excluded labels back bound last pool seen"),
         (GroupRecord, "signature tts labels pairs"),
+        (Intent, "intent limit"),
     ],
 )
 def test_a_field_never_moves(record: type[Record], fields: str) -> None:

@@ -59,12 +59,21 @@ def test_the_codes_are_those_of_the_protocol() -> None:
     }
     known = {name: (code.status, code.retryable) for name, code in CODES.items()}
     assert protocol.items() <= known.items()
-    ours = {"NOT_ENDED", "CELL_FULL", "INTERNAL", "INVALID_PAIRING_CODE", "SESSION_CLOSED", "UNSUPPORTED_FEATURE"}
-    assert known.keys() - protocol.keys() == ours
+    ours = {
+        *("NOT_ENDED", "CELL_FULL", "INTERNAL", "INVALID_PAIRING_CODE", "SESSION_CLOSED", "UNSUPPORTED_FEATURE"),
+        *("UNKNOWN_AUDIO", "UNKNOWN_POOL", "SESSION_TAKEN"),
+    }
+    of_http = {"NOT_FOUND", "METHOD_NOT_ALLOWED", "REQUEST_TIMEOUT", "HEADERS_TOO_LARGE"}
+    assert known.keys() - protocol.keys() == ours | of_http
 
 
 def test_a_full_fleet_says_when_to_try_again() -> None:
     assert CODES["ALL_CANDIDATES_FULL_OR_FAILED"].retry_after_ms == 250
+
+
+def test_a_refusal_may_know_better_than_its_code_when_to_try_again() -> None:
+    assert refuse("RATE_LIMITED").retry_after_ms == 1000
+    assert [Refusal("RATE_LIMITED", "", after_ms=after_ms).retry_after_ms for after_ms in (0, 7)] == [0, 7]
 
 
 def test_a_breakdown_has_the_fields_of_the_protocol() -> None:
@@ -101,10 +110,12 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
     """A table that begins with a code is an answer: what no face spells out must be a refusal."""
     answers = {answer for text in lua_sources().values() for answer in re.findall(r'\{ "([A-Z_]+)"', text)}
     told = {
+        "ADMITTED",
         "AWAY",
         "BEATEN",
         "CLAIMED",
         "COUNTS",
+        "FLEET",
         "FREED",
         "JOB",
         "LEFT",
@@ -120,6 +131,7 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "REPLACED",
         "SEALED",
         "SETTLED",
+        "SLOTS",
         "STRAYS",
         "TAKEN",
         "DEBOUNCED",
@@ -129,6 +141,12 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "PLACE",
         "REMEMBERED",
         "EXPLAINED",
+        "ENTERED",
+        "MAILBOX",
+        "SCHEMA",
+        "DROPPED",
+        "SESSION",
+        "ERASED",
         "PAIRED",
         "PAIRING",
         "WAITING",

@@ -27,7 +27,9 @@ from lingua_scheduler.protocol.fleet import (
     read_max,
 )
 
-NODE = NodeRecord(1, 4, 99, 0, 0, 0, 1, 3, Standing.available, "e1", "ready", "active", 0, 0, 0, 0, 1, 1, 4, 0, 0, 0)
+NODE = NodeRecord(
+    1, 4, 99, 0, 0, 0, 1, 3, Standing.available, "e1", "ready", "active", 0, 0, 0, 0, 1, 1, 4, 0, 0, 0, 4, 0
+)
 PROFILE = Profile(
     *("secret", "p1", "conn", 50, ["en"], ["en"], ["*:zh", "en:fr"], False, [("asr", True)], [("region", "eu")], True),
     *([("gpu", 0.5)], '{"version":"1"}', "", [Mark("asr-1", "asr", 60, 120)], 0, 1),
@@ -62,6 +64,7 @@ def test_everything_known_of_a_node_but_its_secrets() -> None:
     leases = [("n1:c0.1:2", 0), ("n1:c0.2:1", 70)]
     told = wire(node_answer("n1", NODE, PROFILE, ["en:zh"], leases))
     assert told == GLANCE | {
+        "max_override": None,
         "epoch": "e1",
         "registered_at_ms": 50,
         "pools": ["en:zh"],
@@ -81,6 +84,12 @@ def test_everything_known_of_a_node_but_its_secrets() -> None:
         "about": {"version": "1"},
     }
     assert "secret" not in json.dumps(told)
+
+
+def test_what_the_operator_lets_a_node_have_is_shown_beside_what_it_has() -> None:
+    limited = msgspec.structs.replace(NODE, max=2, limit=2)
+    told = wire(node_answer("n1", limited, PROFILE, [], []))
+    assert (told["max"], told["free"], told["max_override"]) == (2, 1, 2)
 
 
 @pytest.mark.parametrize(("nmt", "told"), [(True, "any"), (False, None), ([], [])])
@@ -136,8 +145,9 @@ def test_pools_instances_and_what_the_operator_did() -> None:
     assert wire(msgspec.convert(pairing, PairingAnswer)) == pairing
 
 
-def test_an_override_has_the_bounds_of_a_registration() -> None:
+def test_an_override_has_the_bounds_of_a_registration_and_is_taken_away_only_in_so_many_words() -> None:
     assert read_max('{"max_concurrent_jobs": 7}').max_concurrent_jobs == 7
-    for wrong in ("{}", '{"max_concurrent_jobs": 0}', '{"max_concurrent_jobs": 1025}', '{"max_concurrent_jobs": null}'):
+    assert read_max('{"max_concurrent_jobs": null}').max_concurrent_jobs is None
+    for wrong in ("{}", '{"max_concurrent_jobs": 0}', '{"max_concurrent_jobs": 1025}', '{"max_concurrent_jobs": "7"}'):
         with pytest.raises(Undecodable, match=r"^max_concurrent_jobs: "):
             read_max(wrong)

@@ -18,10 +18,13 @@ from lingua_scheduler.core.records import (
     MAX_MARKS,
     MAX_REMEMBERED,
     SUSPECTS,
+    Bucket,
     Choice,
     Claim,
+    Entry,
     Event,
     GroupRecord,
+    Intent,
     JobRecord,
     Mark,
     Memory,
@@ -40,11 +43,11 @@ from lingua_scheduler.store.tables import SCHEMA, TABLES
 #: What is kept in the engine; the rules travel with each call and may change at any time.
 KEPT: Final = (
     *("JOB", "PAST", "PAST_ATTEMPT", "CHOICE", "TICKET", "WISHES", "NODE", "PROFILE", "MARK", "GROUP", "EVENT"),
-    *("CLAIM", "MEMORY", "STANDING", "DUE", "LACK", "ROOM", "GONE"),
+    *("CLAIM", "MEMORY", "ENTRY", "BUCKET", "STANDING", "DUE", "LACK", "ROOM", "GONE", "INTENT"),
 )
 
 #: The number of every layout there has been, with its digest.
-LAYOUTS: Final = {1: "626476b9bfed2a38", 2: "5d3c4d18bc11131a", 3: "c668d527cf0c31e9"}
+LAYOUTS: Final = {1: "626476b9bfed2a38", 2: "5d3c4d18bc11131a", 3: "c668d527cf0c31e9", 4: "d544909e61013ecd"}
 
 
 def test_another_layout_of_what_is_kept_has_another_number() -> None:
@@ -70,12 +73,15 @@ def test_every_record_that_is_kept_is_part_of_the_layout() -> None:
         ("TICKET", Ticket),
         ("WISHES", Wishes),
         ("NODE", NodeRecord),
+        ("INTENT", Intent),
         ("PROFILE", Profile),
         ("MARK", Mark),
         ("GROUP", GroupRecord),
         ("EVENT", Event),
         ("CLAIM", Claim),
         ("MEMORY", Memory),
+        ("ENTRY", Entry),
+        ("BUCKET", Bucket),
         ("RULE", Rules),
     ],
 )

@@ -8,13 +8,11 @@ local function set_intent(node_id, intent, now, rules)
     put_node(node_id, node)
     return cmsgpack.pack({ "INTENDED", intent, node[NODE.standing], node[NODE.used] })
   end
-  -- include: take_intent
-  if take_intent(node_id) == "active" then
+  -- include: take_intent, keep_intent
+  local before, limit = take_intent(node_id)
+  if before == "active" and limit == 0 then
     return cmsgpack.pack({ "UNKNOWN_NODE" })
   end
-  if intent ~= "active" then
-    redis.call("HSET", KEY.intents, node_id, intent)
-    redis.call("ZADD", KEY.due, DUE.forget + now + rules[RULE.intent_ttl_ms], "i:" .. node_id)
-  end
+  keep_intent(node_id, intent, limit, now, rules)
   return cmsgpack.pack({ "INTENDED", intent, STANDING.lost, 0 })
 end

@@ -1,10 +1,12 @@
--- What an operator wanted of a node that was gone; from here on its record says it.
+-- What an operator wanted of a node that was gone, and how many slots it was to have at most; from here on its record
+-- says it.
 local function take_intent(node_id)
-  local intent = redis.call("HGET", KEY.intents, node_id)
-  if not intent then
-    return "active"
+  local packed = redis.call("HGET", KEY.intents, node_id)
+  if not packed then
+    return "active", 0
   end
   redis.call("HDEL", KEY.intents, node_id)
   redis.call("ZREM", KEY.due, "i:" .. node_id)
-  return intent
+  local kept = cmsgpack.unpack(packed)
+  return kept[INTENT.intent], kept[INTENT.limit]
 end

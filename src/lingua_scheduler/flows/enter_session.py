@@ -1,0 +1,52 @@
+"""enter_session: one more utterance of a session, its number, and whether it may come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.ids import check_int
+from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.flows.rates import Limited, check_rate
+from lingua_scheduler.flows.sessions import MAX_INDEX, MAX_SESSION_MS, check_principal, check_session
+from lingua_scheduler.store.face import Answer, Face, No, pack
+
+if TYPE_CHECKING:
+    from lingua_scheduler.store.engine import Engine
+
+
+class Entered(Answer, frozen=True, tag="ENTERED"):
+    """The utterance may come, under this index."""
+
+    utterance_index: int
+
+
+_ENTER_SESSION: Final = Face[Entered | Limited]("flows/enter_session", Entered, Limited, refuses=("FORBIDDEN",))
+
+
+async def enter_session(
+    engine: Engine,
+    session_id: str,
+    principal: str,
+    *,
+    utterance_index: int | None,
+    rate: int,
+    burst: int,
+    ttl_ms: int,
+) -> Entered | Refusal:
+    """Number an utterance, if the session is this principal's ("": nobody's in particular) and did not send too much.
+
+    Whoever comes first has the session. It is his, and no number comes twice, until nobody entered or saved it for
+    `ttl_ms`. An index that the caller gives is taken as it is, and those that follow are larger.
+    """
+    try:
+        tag = check_session(session_id)
+        index = -1 if utterance_index is None else check_int("utterance_index", utterance_index, 0, MAX_INDEX)
+        per_s, most = check_rate(rate, burst)
+        ttl_ms = check_int("ttl_ms", ttl_ms, 1, MAX_SESSION_MS)
+        item = pack((check_principal(principal), index, per_s, most, ttl_ms))
+    except Invalid as invalid:
+        return invalid.refusal
+    answer = await _ENTER_SESSION(engine, tag, item)
+    if isinstance(answer, No):
+        return refuse(answer.code)
+    return answer.refusal() if isinstance(answer, Limited) else answer

@@ -1,0 +1,35 @@
+"""What the flows about a session have in common: how it is named, and its bounds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lingua_scheduler.core.ids import check_id
+from lingua_scheduler.core.refusal import Invalid
+from lingua_scheduler.store.keys import session_tag
+
+#: Far enough below what the engine counts exactly that numbers can go on growing behind it.
+MAX_INDEX: Final = 2**52
+#: How long a session may be remembered after its last use.
+MAX_SESSION_MS: Final = 86_400_000
+#: Of what must be shown to take a session over.
+MAX_TOKEN_CHARS: Final = 128
+#: What a session needs to go on elsewhere is numbers and names, no text and no audio.
+MAX_STATE_BYTES: Final = 1024 * 1024
+
+
+def check_session(value: object) -> str:
+    """The slot of a session."""
+    return session_tag(check_id("session_id", value))
+
+
+def check_principal(value: object) -> str:
+    """Whose the session is; "" is nobody in particular."""
+    return "" if type(value) is str and not value else check_id("principal", value)
+
+
+def check_state(value: object) -> bytes:
+    """The state of a session: bytes that only its owner can read."""
+    if type(value) is bytes and len(value) <= MAX_STATE_BYTES:
+        return value
+    raise Invalid(f"state must be at most {MAX_STATE_BYTES} bytes")

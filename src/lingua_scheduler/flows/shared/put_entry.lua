@@ -1,0 +1,4 @@
+-- Write down who may use a session, and its numbers, for at least so long from now on; never for less than before.
+local function put_entry(entry, ttl_ms)
+  redis.call("SET", KEY.entry, cmsgpack.pack(entry), "PX", math.max(ttl_ms, redis.call("PTTL", KEY.entry)))
+end

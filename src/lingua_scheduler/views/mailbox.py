@@ -1,0 +1,30 @@
+"""mailbox: what waits for a node that comes to fetch its work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.ids import check_cell, check_id
+from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.store.face import Answer, Face, No, pack
+
+if TYPE_CHECKING:
+    from lingua_scheduler.store.engine import Engine
+
+
+class _Mailbox(Answer, frozen=True, tag="MAILBOX"):
+    attempts: list[tuple[str, int]]
+
+
+_MAILBOX: Final = Face("views/mailbox", _Mailbox, refuses=("UNKNOWN_NODE",))
+
+
+async def read_mailbox(engine: Engine, cell: str, node_id: str) -> list[tuple[str, int]] | Refusal:
+    """Job and attempt of everything that is DISPATCHED to the node, the oldest job id first; until it accepts them."""
+    try:
+        cell = check_cell(cell)
+        item = pack((check_id("node_id", node_id),))
+    except Invalid as invalid:
+        return invalid.refusal
+    answer = await _MAILBOX(engine, cell, item)
+    return refuse(answer.code, node_id=node_id) if isinstance(answer, No) else answer.attempts

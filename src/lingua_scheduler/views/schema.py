@@ -1,0 +1,30 @@
+"""schema: which layout a cell's records have, and so whether the engine still has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.ids import check_cell
+from lingua_scheduler.core.refusal import Invalid, Refusal
+from lingua_scheduler.store.face import Answer, Face, pack
+
+if TYPE_CHECKING:
+    from lingua_scheduler.store.engine import Engine
+
+
+class _Schema(Answer, frozen=True, tag="SCHEMA"):
+    written: int
+
+
+_SCHEMA: Final = Face("views/schema", _Schema)
+
+
+async def read_schema(engine: Engine, cell: str) -> int | Refusal:
+    """The number that was written when the cell was begun; 0: it was not, or the engine has lost it."""
+    try:
+        cell = check_cell(cell)
+    except Invalid as invalid:
+        return invalid.refusal
+    answer = await _SCHEMA(engine, cell, pack(()))
+    assert isinstance(answer, _Schema)  # noqa: S101 - it refuses nothing
+    return answer.written

@@ -1,0 +1,20 @@
+#!lua flags=no-writes
+--[[ slots: a page of the cell's nodes, of each how many slots it has, how many are taken, its group and how it stands.
+  A node that is there from the first page to the last is on one of them at least once.
+  KEYS  nodes
+  ARGV  now_ms rules, then for each: { cursor count }                       (cursor "0" = from the start)
+  OUT   SLOTS cursor { node_id used max group standing }                                                           ]]
+local answers = {}
+
+for i = 3, #ARGV do
+  local cursor, count = unpack(cmsgpack.unpack(ARGV[i]))
+  local page = redis.call("HSCAN", KEY.nodes, cursor, "COUNT", count)
+  local found = {}
+  for n = 1, #page[2], 2 do
+    local node = cmsgpack.unpack(page[2][n + 1])
+    found[#found + 1] =
+      { page[2][n], node[NODE.used], node[NODE.max], node[NODE.group], node[NODE.standing] }
+  end
+  answers[#answers + 1] = cmsgpack.pack({ "SLOTS", page[1], found })
+end
+return answers

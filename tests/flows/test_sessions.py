@@ -1,0 +1,296 @@
+"""The state of a session: saved by the connection that owns it, taken over by another, dropped at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from lingua_scheduler.core.records import Entry
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.drop_session import Dropped, drop_session
+from lingua_scheduler.flows.enter_session import Entered, enter_session
+from lingua_scheduler.flows.save_session import Saved, save_session
+from lingua_scheduler.flows.sessions import MAX_INDEX, MAX_STATE_BYTES
+from lingua_scheduler.flows.take_session import Taken, take_session
+from lingua_scheduler.store.keys import cell_key, session_tag
+from lingua_scheduler.views.session import Session, read_session
+from tests.support.cells import watch
+from tests.support.stage import code_of, join
+
+if TYPE_CHECKING:
+    from tests.support.world import World
+
+#: Nothing that is text in any encoding.
+STATE = bytes(range(256)) * 2
+
+
+def key_of(world: World, name: str = "session") -> str:
+    return cell_key(world.engine.prefix, session_tag("s1"), name)
+
+
+async def save(world: World, owner: str = "one", state: bytes = STATE, **how: Any) -> Saved | Refusal:
+    usual: dict[str, Any] = {"principal": "ann", "token": "secret", "ttl_ms": 120_000}
+    return await save_session(world.engine, "s1", owner, state, **(usual | how))
+
+
+async def begin(world: World, **how: Any) -> None:
+    assert await save(world, create=True, **how) == Saved()
+
+
+async def take(world: World, owner: str = "two", **how: Any) -> Taken | Refusal:
+    usual: dict[str, Any] = {"principal": "ann", "token": "secret", "ttl_ms": 120_000}
+    return await take_session(world.engine, "s1", owner, **(usual | how))
+
+
+async def enter(world: World, principal: str = "ann") -> Entered | Refusal:
+    how = {"rate": 20, "burst": 40, "ttl_ms": 60_000}
+    return await enter_session(world.engine, "s1", principal, utterance_index=None, **how)
+
+
+async def kept(world: World) -> tuple[str, str, bytes, int] | None:
+    """Owner, token and state as they are kept, and how many seconds they will live."""
+    owner, token, state = await world.engine.command("HMGET", key_of(world), "owner", "token", "state")
+    if owner is None:
+        return None
+    return owner.decode(), token.decode(), state, await seconds_left(world)
+
+
+async def entry(world: World) -> Entry:
+    return msgspec.msgpack.decode(await world.engine.command("GET", key_of(world, "entry")), type=Entry)
+
+
+async def seconds_left(world: World, name: str = "session") -> int:
+    return round(int(await world.engine.command("PTTL", key_of(world, name))) / 1000)
+
+
+class TestSaving:
+    async def test_its_creator_owns_it_for_the_resume_window(self, world: World) -> None:
+        await begin(world)
+        assert await kept(world) == ("one", "secret", STATE, 120)
+        assert await entry(world) == Entry("ann", 0, 0, 0)
+        assert await seconds_left(world, "entry") == 120
+        assert await read_session(world.engine, "s1") == Session("ann", 0, "one")
+
+    async def test_each_save_is_the_whole_state_and_gives_it_its_time_anew(self, world: World) -> None:
+        await begin(world)
+        await world.engine.command("PEXPIRE", key_of(world), 5_000)
+        await world.engine.command("PEXPIRE", key_of(world, "entry"), 5_000)
+        assert await save(world, state=b"", token="") == Saved()
+        assert await kept(world) == ("one", "", b"", 120)
+        assert await seconds_left(world, "entry") == 120
+
+    async def test_it_may_be_saved_for_less_but_whose_it_is_stays_as_long_as_was_said(self, world: World) -> None:
+        await begin(world)
+        await save(world, ttl_ms=30_000)
+        assert (await seconds_left(world), await seconds_left(world, "entry")) == (30, 120)
+
+    async def test_saves_of_one_tick_come_one_by_one(self, world: World) -> None:
+        answers = await asyncio.gather(
+            save(world, state=b"1", create=True),
+            save(world, state=b"2"),
+            save(world, "two", b"3", create=True),
+            save(world, state=b"4", principal="bob"),
+        )
+        assert [code_of(answer) for answer in answers] == ["", "", "SESSION_TAKEN", "FORBIDDEN"]
+        assert await kept(world) == ("one", "secret", b"2", 120)
+
+    async def test_only_its_owner_saves_it(self, world: World) -> None:
+        await begin(world)
+        for create in (False, True):
+            refusal = await save(world, "two", b"x", create=create, ttl_ms=1_000, next_index=9)
+            assert isinstance(refusal, Refusal)
+            assert (refusal.code, refusal.status, refusal.retryable) == ("SESSION_TAKEN", 409, False)
+        assert await kept(world) == ("one", "secret", STATE, 120)
+        assert await entry(world) == Entry("ann", 0, 0, 0)
+
+    async def test_another_principal_does_not_save_it_even_as_its_owner(self, world: World) -> None:
+        await begin(world)
+        for who in ("bob", ""):
+            assert code_of(await save(world, state=b"x", principal=who, create=True)) == "FORBIDDEN"
+        assert await kept(world) == ("one", "secret", STATE, 120)
+
+    async def test_a_session_that_is_not_there_is_saved_by_its_creator_alone(self, world: World) -> None:
+        assert code_of(await save(world)) == "INVALID_SESSION"
+        assert await world.keys() == 0
+        await begin(world)
+        await world.engine.command("PEXPIRE", key_of(world), 0)
+        assert code_of(await save(world)) == "INVALID_SESSION"
+        assert await kept(world) is None
+
+    async def test_nobody_creates_what_another_principal_entered_before(self, world: World) -> None:
+        await enter(world, "bob")
+        assert code_of(await save(world, create=True)) == "FORBIDDEN"
+        assert await kept(world) is None
+
+    async def test_it_is_no_part_of_a_cell(self, world: World) -> None:
+        await join(world)
+        _, changes = await watch(world, begin(world))
+        assert changes == {}
+
+
+class TestNumbers:
+    async def test_a_session_that_was_begun_is_entered_by_its_principal_alone(self, world: World) -> None:
+        await begin(world)
+        assert [code_of(await enter(world, who)) for who in ("bob", "")] == ["FORBIDDEN"] * 2
+        assert await enter(world) == Entered(0)
+
+    async def test_a_session_that_has_entered_nothing_yet_may_send_its_full_burst(self, world: World) -> None:
+        await begin(world)
+        assert [code_of(answer) for answer in await asyncio.gather(*(enter(world) for _ in range(41)))] == [""] * 40 + [
+            "RATE_LIMITED"
+        ]
+
+    async def test_a_save_leaves_the_numbers_and_the_bucket_alone(self, world: World) -> None:
+        await begin(world)
+        await enter(world)
+        before = await entry(world)
+        await save(world)
+        await save(world, next_index=1)
+        assert await entry(world) == before == Entry("ann", 1, 39_000, world.now_ms)
+
+    async def test_numbers_go_on_from_where_the_owner_knows_them(self, world: World) -> None:
+        await begin(world, next_index=5)
+        assert [await enter(world), await save(world, next_index=3), await enter(world)] == [
+            Entered(5),
+            Saved(),
+            Entered(6),
+        ]
+
+    async def test_an_engine_that_lost_everything_is_told_again_by_whoever_holds_the_state(self, world: World) -> None:
+        await begin(world)
+        await enter(world)
+        await world.engine.command("DEL", key_of(world), key_of(world, "entry"))
+        assert code_of(await save(world)) == "INVALID_SESSION"
+        assert await save(world, create=True, next_index=1) == Saved()
+        assert await kept(world) == ("one", "secret", STATE, 120)
+        assert await enter(world) == Entered(1)
+
+
+class TestTaking:
+    async def test_a_newcomer_goes_on_and_the_last_owner_is_over(self, world: World) -> None:
+        await begin(world)
+        assert await take(world) == Taken("one", STATE)
+        assert await kept(world) == ("two", "secret", STATE, 120)
+        assert code_of(await save(world, state=b"late")) == "SESSION_TAKEN"
+        assert await save(world, "two", b"next") == Saved()
+        assert await take(world, "three") == Taken("two", b"next")
+
+    async def test_who_takes_it_twice_has_it_still(self, world: World) -> None:
+        await begin(world)
+        assert [await take(world), await take(world)] == [Taken("one", STATE), Taken("two", STATE)]
+
+    async def test_of_two_in_one_tick_the_last_has_it(self, world: World) -> None:
+        await begin(world)
+        answers = await asyncio.gather(*(take(world, owner) for owner in ("two", "three")))
+        assert answers == [Taken("one", STATE), Taken("two", STATE)]
+        assert [code_of(await save(world, owner)) for owner in ("two", "three")] == ["SESSION_TAKEN", ""]
+
+    @pytest.mark.parametrize("size", [0, 1, MAX_STATE_BYTES])
+    async def test_the_state_comes_back_whole(self, world: World, size: int) -> None:
+        state = (STATE * (size // len(STATE) + 1))[:size]
+        await begin(world, state=state)
+        assert await take(world) == Taken("one", state)
+
+    @pytest.mark.parametrize(
+        "how",
+        [{"principal": "bob"}, {"principal": ""}, {"token": "Secret"}, {"token": ""}],
+        ids=str,
+    )
+    async def test_who_may_not_have_it_is_told_that_there_is_none(self, world: World, how: dict[str, str]) -> None:
+        there_is_none = await take(world)
+        assert isinstance(there_is_none, Refusal)
+        assert (there_is_none.code, there_is_none.status) == ("INVALID_SESSION", 404)
+        await begin(world)
+        before = await kept(world)
+        assert await take(world, **how) == there_is_none
+        assert await kept(world) == before
+
+    async def test_nobody_takes_a_session_whose_window_is_over(self, world: World) -> None:
+        await begin(world, token="")
+        await world.engine.command("PEXPIRE", key_of(world), 0)
+        assert code_of(await take(world, token="")) == "INVALID_SESSION"
+        assert await kept(world) is None
+
+    async def test_nobody_takes_a_session_that_was_only_entered(self, world: World) -> None:
+        await enter(world)
+        assert code_of(await take(world, token="")) == "INVALID_SESSION"
+        assert await kept(world) is None
+
+    @pytest.mark.parametrize(("ttl_ms", "left_s"), [(60_000, 120), (300_000, 300)])
+    async def test_who_takes_it_gives_it_time_and_never_less(self, world: World, ttl_ms: int, left_s: int) -> None:
+        await begin(world)
+        await take(world, ttl_ms=ttl_ms)
+        assert [await seconds_left(world), await seconds_left(world, "entry")] == [left_s] * 2
+
+
+class TestDropping:
+    async def test_nobody_takes_what_its_owner_dropped(self, world: World) -> None:
+        await begin(world)
+        assert await drop_session(world.engine, "s1", "one") == Dropped(True)
+        assert await world.engine.command("EXISTS", key_of(world)) == 0
+        assert code_of(await take(world)) == "INVALID_SESSION"
+        assert code_of(await save(world)) == "INVALID_SESSION"
+        assert await read_session(world.engine, "s1") == Session("ann", 0, "")
+
+    async def test_its_numbers_and_whose_it_was_stay_for_their_time(self, world: World) -> None:
+        await begin(world, next_index=4)
+        await drop_session(world.engine, "s1", "one")
+        assert [code_of(await enter(world, "bob")), await enter(world)] == ["FORBIDDEN", Entered(4)]
+
+    async def test_what_is_dropped_twice_is_gone(self, world: World) -> None:
+        await begin(world)
+        answers = await asyncio.gather(*(drop_session(world.engine, "s1", "one") for _ in range(2)))
+        assert answers == [Dropped(True), Dropped(False)]
+
+    async def test_who_was_succeeded_drops_nothing(self, world: World) -> None:
+        await begin(world)
+        await take(world)
+        assert code_of(await drop_session(world.engine, "s1", "one")) == "SESSION_TAKEN"
+        assert await kept(world) == ("two", "secret", STATE, 120)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"owner": ""},
+        {"owner": "a:b"},
+        {"state": "text"},
+        {"state": bytes(MAX_STATE_BYTES + 1)},
+        {"ttl_ms": 0},
+        {"ttl_ms": 86_400_001},
+        {"principal": "a b"},
+        {"token": "t" * 129},
+        {"token": None},
+        {"next_index": -1},
+        {"next_index": MAX_INDEX + 1},
+        {"create": 1},
+    ],
+    ids=lambda how: str(how)[:30],
+)
+async def test_what_cannot_be_saved_is_invalid_and_writes_nothing(world: World, how: dict[str, Any]) -> None:
+    assert code_of(await save(world, **({"create": True} | how))) == "INVALID_MESSAGE"
+    assert await world.keys() == 0
+
+
+@pytest.mark.parametrize(
+    "how", [{"owner": "{x}"}, {"principal": None}, {"token": 7}, {"ttl_ms": 0}, {"ttl_ms": 86_400_001}], ids=str
+)
+async def test_what_cannot_be_taken_is_invalid_and_changes_nothing(world: World, how: dict[str, Any]) -> None:
+    await begin(world)
+    assert code_of(await take(world, **how)) == "INVALID_MESSAGE"
+    assert await kept(world) == ("one", "secret", STATE, 120)
+
+
+@pytest.mark.parametrize("session_id", ["", "s:1", "s{1}", None])
+async def test_what_is_no_session_is_invalid(world: World, session_id: str) -> None:
+    answers = [
+        await save_session(world.engine, session_id, "one", b"", 1_000, create=True),
+        await take_session(world.engine, session_id, "one", ttl_ms=1_000),
+        await drop_session(world.engine, session_id, "one"),
+        await drop_session(world.engine, "s1", "o:ne"),
+    ]
+    assert [code_of(answer) for answer in answers] == ["INVALID_MESSAGE"] * 4
+    assert await world.keys() == 0
