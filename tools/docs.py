@@ -28,7 +28,8 @@ NOTE: Final = "<!-- Written by `./dev docs`. Change the code, not this page. -->
 CONFIG_INTRO: Final = f"""\
 A setting can come from four places. A flag beats the environment, the environment beats the file, and the file beats
 the default. The file is TOML; a flag or the variable `{FILE_VARIABLE}` names it. A key that nobody knows is refused,
-and the message names the nearest one that exists. `_ms` at the end of a name means milliseconds."""
+and the message names the nearest one that exists. `_ms` at the end of a name means milliseconds. A list is written with
+commas in a variable: `a, b`."""
 
 OLD_FILE_INTRO: Final = """\
 The file of the first scheduler loads as it is. Each old key gives one line of warning. Seconds become milliseconds, and
@@ -42,7 +43,8 @@ touches and never builds a name."""
 
 REQUESTS_INTRO: Final = """\
 What lives outside the cells has a slot of its own: a request id that came with a job, `{example}`, where `anyone` is
-whoever sent it; a session, `{{sess:room-888}}`; a pairing code, `{{code:123456}}`."""
+whoever sent it; a session, `{{sess:room-888}}`; a pairing code, `{{code:123456}}`; audio,
+`{{audio:7f3a}}`; what is counted together, `{{rate:anyone}}`."""
 
 STATES_INTRO: Final = """\
 A job begins as `{start}` and ends in exactly one of {ends}. An end is final. Any
@@ -144,17 +146,21 @@ def config() -> str:
 def _type(field: FieldInfo) -> str:
     if get_origin(field.annotation) is Literal:
         return " or ".join(f"`{value}`" for value in get_args(field.annotation))
+    if isinstance(field.default, tuple):
+        return "list of texts"
     return "whole number" if field.annotation is int else "text"
 
 
 def _value(value: object) -> str:
-    return "empty" if value == "" else f"`{value}`"
+    return "empty" if value in ("", ()) else f"`{value}`"
 
 
 def _bounds(field: FieldInfo) -> str:
     found = {
         name: getattr(one, name) for one in field.metadata for name in _BOUNDS if getattr(one, name, None) is not None
     }
+    if isinstance(field.default, tuple):
+        return f"at most {found['max_length']}"
     if "ge" in found:
         return f"{found['ge']} … {found['le']}"
     return ", ".join(_BOUNDS[name].format(value) for name, value in found.items())

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+from uuid_utils import uuid7
 
+from lingua_scheduler.front.auth import Auth
+from lingua_scheduler.front.delivery import Delivery
+from lingua_scheduler.front.desk import Desk
+from lingua_scheduler.front.door import Door
+from lingua_scheduler.front.handlers import attempts, audio, fleet, health, jobs, nodes
+from lingua_scheduler.front.handlers.documents import with_documents
+from lingua_scheduler.front.hearing import Hearing
+from lingua_scheduler.front.mailbox import Mailboxes
+from lingua_scheduler.front.nodes.roster import Roster
+from lingua_scheduler.front.nodes.socket import serve_node
+from lingua_scheduler.front.server import Server
+from lingua_scheduler.front.sessions.sessions import Sessions
+from lingua_scheduler.front.sessions.socket import serve_session
 from lingua_scheduler.front.submit import Submitter
+from lingua_scheduler.loops.keeper import Keeper
 from lingua_scheduler.loops.marker import Marker
 from lingua_scheduler.loops.reaper import Reaper
 from lingua_scheduler.loops.relayer import Relayer
+from lingua_scheduler.loops.watcher import Watcher
 from lingua_scheduler.store.address import parse_address
 from lingua_scheduler.store.checks import check_engine, check_schema
 from lingua_scheduler.store.embedded import Embedded
 from lingua_scheduler.store.engine import Engine
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from lingua_scheduler.config import Settings
@@ -68,17 +87,94 @@ async def run(settings: Settings, hand_over: HandOver) -> AsyncIterator[App]:
     """Engine first, then the loops; the other way round at the end, so that no loop outlives its engine."""
     async with open_engine(settings) as (engine, embedded):
         app = App(settings, engine, embedded)
+        async with looking_after(app, hand_over):
+            yield app
 
-        async def hear(event: Event) -> None:
-            app.submitter.hear(event)
-            await hand_over(event)
+
+@asynccontextmanager
+async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[None]:
+    """The loops that every cell needs; what the relayer brings goes to whoever waits for a job, and to `hand_over`."""
+
+    async def hear(event: Event) -> None:
+        app.submitter.hear(event)
+        await hand_over(event)
+
+    loops = app.settings.loops
+    async with (
+        Reaper(app.engine, app.cell, loops.sweep_interval_ms),
+        Relayer(app.engine, app.cell, loops.relay_interval_ms, hear),
+        app.marker,
+    ):
+        yield
+
+
+#: Every endpoint, and so the OpenAPI document.
+ROUTES: Final = with_documents(
+    (*nodes.ROUTES, *jobs.ROUTES, *attempts.ROUTES, *audio.ROUTES, *fleet.ROUTES, *health.ROUTES)
+)
+
+
+def desk_of(app: App) -> Desk:
+    """What the doors of this instance need."""
+    settings, engine, cell = app.settings, app.engine, app.cell
+    named = settings.instance.id
+    desk = Desk(
+        engine=engine,
+        cell=cell,
+        settings=settings,
+        limits=app.limits,
+        submitter=app.submitter,
+        marker=app.marker,
+        auth=Auth(settings.auth),
+        instance_id=f"instance-{uuid7()}" if named == "auto" else named,
+        started_at_ms=time.time_ns() // 1_000_000,
+    )
+    desk.sessions = Sessions(desk)
+    desk.delivery = Delivery(engine, cell, desk.links, app.submitter, desk.sessions)
+    desk.hearing = Hearing(engine, cell, desk.links, desk.delivery, desk.sessions)
+    desk.mailboxes = Mailboxes(engine, cell, desk.delivery.mailbox_bell)
+    return desk
+
+
+class Serving:
+    """An instance that serves: what it is made of, and where it is."""
+
+    def __init__(self, app: App, desk: Desk, server: Server) -> None:
+        self.app = app
+        self.desk = desk
+        self.server = server
+
+
+@asynccontextmanager
+async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Serving]:
+    """Engine, doors, loops. At the end the doors first: not ready, nobody new, sockets told to go elsewhere.
+
+    Jobs that are on their way stay with their nodes, which come back to another instance, or to the next one here.
+    """
+    async with open_engine(settings) as (engine, embedded):
+        app = App(settings, engine, embedded)
+        desk = desk_of(app)
+        roster = Roster(engine, app.cell, desk.links, desk.delivery.errands)
+
+        async def refill() -> None:
+            await asyncio.gather(*(roster.renew(link) for link in desk.links))
+            desk.sessions.reopen()
+            await check_schema(engine, app.cell)
 
         async with (
-            Reaper(engine, app.cell, settings.loops.sweep_interval_ms),
-            Relayer(engine, app.cell, settings.loops.relay_interval_ms, hear),
-            app.marker,
+            looking_after(app, desk.hearing.hear),
+            Keeper(settings.nodes.socket_beat_ms, roster.keep_all),
+            Watcher(engine, app.cell, settings.loops.watch_interval_ms, refill),
         ):
-            yield app
+            door = Door(desk, ROUTES, serve_node=serve_node, serve_session=serve_session)
+            async with Server(door, bound, settings.server) as server:
+                try:
+                    yield Serving(app, desk, server)
+                finally:
+                    desk.drain()
+                    # While the nodes are still here: what was said so far is brought on its way.
+                    await desk.sessions.close()
+            await desk.delivery.close()
 
 
 def default_data_dir() -> Path:

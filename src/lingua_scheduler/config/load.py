@@ -152,6 +152,8 @@ def _flat(values: Mapping[str, object], under: str = "") -> Iterator[tuple[str, 
 
 def _typed(key: str, text: str) -> object:
     """The text of a variable or flag as its setting's type; what does not fit is left for validation."""
+    if isinstance(LEAVES[key].default, tuple):
+        return tuple(one.strip() for one in text.split(",") if one.strip())
     try:
         return TypeAdapter[object](LEAVES[key].annotation or str).validate_strings(text)
     except ValidationError:

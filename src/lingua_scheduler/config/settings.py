@@ -10,15 +10,15 @@ from typing import Final, Literal, Self
 from msgspec.structs import fields
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from lingua_scheduler.config.doors import Auth, Rates, Server
+from lingua_scheduler.config.section import DAY, HOUR, MINUTE, Section
+from lingua_scheduler.config.talks import Sessions
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.rules import Rules
 
-MINUTE: Final = 60_000
-HOUR: Final = 60 * MINUTE
-DAY: Final = 24 * HOUR
-
 #: Settings that would contradict each other in another order.
 ORDER: Final[tuple[tuple[str, Literal["<", "≤"], str], ...]] = (
+    ("nodes.socket_beat_ms", "<", "nodes.stale_ms"),
     ("nodes.stale_ms", "<", "nodes.offline_ms"),
     ("nodes.offline_ms", "<", "nodes.node_record_ttl_ms"),
     ("nodes.reconnect_grace_ms", "<", "nodes.offline_ms"),
@@ -35,20 +35,6 @@ ORDER: Final[tuple[tuple[str, Literal["<", "≤"], str], ...]] = (
 URL_SCHEMES: Final = ("redis", "rediss", "redis+sentinel", "redis+cluster", "unix")
 
 _ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
-
-
-class Section(BaseModel):
-    """Settings that belong to one idea."""
-
-    # Strict: TOML has types, so `port = "5010"` and `port = true` are mistakes worth hearing of.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Server(Section):
-    """Where clients and nodes find this instance."""
-
-    host: str = Field(default="127.0.0.1", min_length=1, max_length=255, description="Address to listen on.")
-    port: int = Field(default=5010, ge=0, le=65_535, description="Port to listen on. 0: any free one.")
 
 
 class Instance(Section):
@@ -120,6 +106,15 @@ class Nodes(Section):
     default_max_concurrent_jobs: int = Field(
         default=4, ge=1, le=1_024, description="Slots of a node that does not say how many it has."
     )
+    heartbeat_interval_ms: int = Field(
+        default=15_000, ge=100, le=HOUR, description="How often a node is asked to beat; it may beat less often."
+    )
+    socket_beat_ms: int = Field(
+        default=10_000,
+        ge=10,
+        le=10 * MINUTE,
+        description="How often an open socket counts as a sign of life of its node.",
+    )
     stale_ms: int = Field(
         default=35_000,
         ge=1_000,
@@ -139,7 +134,7 @@ class Nodes(Section):
         default=7 * DAY,
         ge=1_000,
         le=365 * DAY,
-        description="How long a drain or an eviction outlives its node, in case it comes back.",
+        description="How long a drain, an eviction or a limit outlives its node, in case it comes back.",
     )
     reconnect_grace_ms: int = Field(
         default=500,
@@ -273,6 +268,9 @@ class Loops(Section):
     relay_interval_ms: int = Field(
         default=20, ge=1, le=10_000, description="How often an instance looks for news in the outbox."
     )
+    watch_interval_ms: int = Field(
+        default=1_000, ge=10, le=MINUTE, description="How often somebody looks whether the engine was emptied."
+    )
     relay_lease_ms: int = Field(
         default=1_000,
         ge=100,
@@ -287,6 +285,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     server: Server = Server()
+    auth: Auth = Auth()
+    rates: Rates = Rates()
+    sessions: Sessions = Sessions()
     instance: Instance = Instance()
     engine: Engine = Engine()
     cell: Cell = Cell()

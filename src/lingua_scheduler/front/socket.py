@@ -48,6 +48,8 @@ class Socket:
         self._queue: deque[tuple[str | bytes, bool]] = deque()
         self._bytes = 0
         self._emptier: asyncio.Task[None] | None = None
+        #: Set when the queue has become shorter, or will not move any more.
+        self._moved = asyncio.Event()
         #: Nothing can be written any more.
         self.is_closed = False
         #: How many messages were dropped because the peer did not read.
@@ -81,6 +83,23 @@ class Socket:
             self._emptier = asyncio.create_task(self._empty())
         return True
 
+    async def write_in_turn(self, data: str | bytes) -> bool:
+        """Write a message that must not be dropped, at the peer's pace: it leaves half of the queue to others.
+
+        False: it will never arrive.
+        """
+        while not self.is_closed:
+            crowded = len(self._queue) > self._max_messages // 2 or self._bytes > self._max_bytes // 2
+            if not crowded and self.write(data):
+                return True
+            if self._queue:
+                self._moved.clear()
+                await self._moved.wait()
+            elif not self.is_closed:
+                # It is more than the queue ever takes: it goes out when nothing is before it.
+                await self._writable.wait()
+        return False
+
     def _write_now(self, data: str | bytes) -> bool:
         """The transport is writable, so the send has nothing to wait for: it is over before its first pause."""
         sending = self._send(_event(data)).__await__()
@@ -111,6 +130,7 @@ class Socket:
                 await self._writable.wait()
                 data, _ = self._queue.popleft()
                 self._bytes -= len(data)
+                self._moved.set()
                 await self._send(_event(data))
         except OSError:
             self.is_closed = True
@@ -118,6 +138,7 @@ class Socket:
             self._bytes = 0
         finally:
             self._emptier = None
+            self._moved.set()
 
     async def close(self, code: CloseCode, detail: str = "", trace_id: str | None = None) -> None:
         """Say why, let the peer read what waits for a moment, and close."""

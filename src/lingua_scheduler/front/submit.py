@@ -11,15 +11,16 @@ import asyncio
 import contextlib
 import hashlib
 import math
-from typing import TYPE_CHECKING, Final
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
-from lingua_scheduler.core.ids import new_job_id
+from lingua_scheduler.core.ids import is_made_by, new_job_id
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.pair import Pair
-from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.core.wanted import Hints, Wanted
 from lingua_scheduler.flows.cancel import cancel
@@ -34,10 +35,12 @@ from lingua_scheduler.views.node import read_node
 from lingua_scheduler.views.whereabouts import At, Waits, read_whereabouts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lingua_scheduler.core.records import Event
     from lingua_scheduler.store.engine import Engine
+
+    AtOnce = Callable[[str, Placed], None]
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -59,10 +62,25 @@ class Ask(msgspec.Struct, frozen=True):
 
     def digest(self, usual_policy: str = "random") -> str:
         """What is compared when the same request id comes again; the policy is the usual one if it names none."""
+        if not isinstance(self.limits, Limits):
+            raise TypeError("limits must be Limits")
         services, excluded = (sorted(set(names)) for names in (self.wanted.services, self.wanted.exclude_node_ids))
         policy = self.wanted.policy or usual_policy
         wanted = msgspec.structs.replace(self.wanted, services=services, exclude_node_ids=excluded, policy=policy)
         return hashlib.sha256(_encode(msgspec.structs.replace(self, wanted=wanted))).hexdigest()
+
+
+class _Tags(NamedTuple):
+    """What a job is given on its way and nobody asked for: its trace, and its number where the ask has none.
+
+    `at_once` is told of a new job in the very tick in which the engine answers that it has a node.
+    """
+
+    trace_id: str
+    number: int | None
+    at_once: AtOnce | None
+    #: Told when nobody has room, and the job begins to wait.
+    waits: Callable[[], None] | None
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -85,6 +103,9 @@ _STROKE_S: Final = 0.05
 
 #: Policies that ask where the session's last job went.
 _REMEMBERING: Final = ("spread", "sticky_pool")
+
+#: A request id of ours: it names the job, and the ask by its digest.
+_AGAIN: Final = re.compile(r"again\.(.+)\.([0-9a-f]{32})").fullmatch
 
 _encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -141,30 +162,73 @@ class Submitter:
             ear.hear(event)
 
     async def submit(
-        self, ask: Ask, *, principal: str = "anyone", request_id: str = "", trace_id: str = ""
+        self,
+        ask: Ask,
+        *,
+        principal: str = "",
+        request_id: str = "",
+        trace_id: str = "",
+        number: int | None = None,
+        at_once: AtOnce | None = None,
+        new_id: str = "",
+        waits: Callable[[], None] | None = None,
     ) -> Submitted | Refusal:
-        """Place the job. The same request id with the same ask is the same job; a refusal is not remembered."""
-        offered = new_job_id(self._cell)
+        """Place the job. The same request id with the same ask is the same job; a refusal is not remembered.
+
+        `principal` is whose job it is, "" nobody's in particular. `OutcomeUnknown` has the request id with which the
+        same ask can be sent again, also where none was given: then it names the very job that may exist.
+
+        `number` is the utterance index on the wire of an ask that names none: no part of what is compared, and nothing
+        to remember, for no other job has it. A job that exists already keeps the one that it was made with.
+        `at_once` is called with a new job before anything else is waited for: what follows may take a moment. `new_id`
+        is the id of a job that somebody must know before it exists; nobody else may have used it, and he does not ask
+        again: if he cannot hear of his job, it is dropped. `waits` is called when it begins to wait for a node.
+        """
+        tags = _Tags(trace_id, number, at_once, waits)
         if not request_id:
-            return await self._dispatch_once(offered, ask, trace_id)
+            job_id = new_id or new_job_id(self._cell, principal)
+            return await self._dispatch_once(job_id, ask, tags, asks_again=not new_id)
         try:
-            digest, timeout_ms = ask.digest(self._policy), ask.limits.timeout_ms
+            digest = ask.digest(self._policy)
         except (AttributeError, TypeError, UnicodeEncodeError, OverflowError) as error:
             return Refusal("INVALID_MESSAGE", f"The ask cannot be written down: {error}.")
-        job_id = await self._claim(principal, request_id, digest, offered, timeout_ms)
+        try:
+            if again := _AGAIN(request_id):
+                return await self._dispatch_again(again, digest, ask, tags, principal)
+            return await self._submit(ask, digest, tags, principal, request_id)
+        except OutcomeUnknown as unknown:
+            raise OutcomeUnknown(str(unknown), request_id) from unknown
+
+    def id_to_ask_again(self, job_id: str, ask: Ask) -> str:
+        """A request id for a job that nobody asked for by one: whoever sends the same ask with it gets that job."""
+        return f"again.{job_id}.{ask.digest(self._policy)[:32]}"
+
+    async def _dispatch_again(
+        self, again: re.Match[str], digest: str, ask: Ask, tags: _Tags, principal: str
+    ) -> Submitted | Refusal:
+        """Nothing was claimed: the id itself says which job and which ask it stands for."""
+        job_id, body = again.groups()
+        if not is_made_by(job_id, principal) or body != digest[:32]:
+            return refuse("IDEMPOTENCY_CONFLICT", request_id=again[0])
+        return await self._dispatch(job_id, ask, tags)
+
+    async def _submit(self, ask: Ask, digest: str, tags: _Tags, principal: str, request_id: str) -> Submitted | Refusal:
+        """Claim the id for a job, place that, and seal the claim."""
+        offered, timeout_ms, claimant = new_job_id(self._cell, principal), ask.limits.timeout_ms, principal or "anyone"
+        job_id = await self._claim(claimant, request_id, digest, offered, timeout_ms)
         if not isinstance(job_id, str):
             return job_id
-        submitted = await self._dispatch(job_id, ask, trace_id)
+        submitted = await self._dispatch(job_id, ask, tags)
         if isinstance(submitted, Refusal):
             # If that fails the claim's lease goes on, for the same ask only; the refusal is no less true.
             with contextlib.suppress(DependencyDown, OutcomeUnknown):
-                await disclaim(self._engine, principal, request_id, job_id, offered)
+                await disclaim(self._engine, claimant, request_id, job_id, offered)
             return submitted
-        if await self._seal(principal, request_id, digest, job_id, timeout_ms):
+        if await self._seal(claimant, request_id, digest, job_id, timeout_ms):
             return submitted
         # This process slept through the lease, and the id stands for another job by now: that one, or a conflict.
         await self._drop(job_id, "its request id stands for another job")
-        return await self.submit(ask, principal=principal, request_id=request_id, trace_id=trace_id)
+        return await self._submit(ask, digest, tags, principal, request_id)
 
     async def _claim(
         self, principal: str, request_id: str, digest: str, offered: str, timeout_ms: int
@@ -192,11 +256,16 @@ class Submitter:
             return not isinstance(await seal(self._engine, principal, request_id, digest, job_id, ttl_ms), Refusal)
         return True
 
-    async def _dispatch_once(self, job_id: str, ask: Ask, trace_id: str) -> Submitted | Refusal:
-        """Place a job that nobody but this caller can ever ask for: if he does not hear of it, it must not run."""
+    async def _dispatch_once(self, job_id: str, ask: Ask, tags: _Tags, *, asks_again: bool) -> Submitted | Refusal:
+        """Place a job that only this caller can ask for again, if he does: what he cannot hear of must not run."""
         try:
-            return await self._dispatch(job_id, ask, trace_id)
-        except (asyncio.CancelledError, OutcomeUnknown):
+            return await self._dispatch(job_id, ask, tags)
+        except asyncio.CancelledError:
+            await self._drop(job_id, "the caller is gone")
+            raise
+        except OutcomeUnknown as unknown:
+            if asks_again:
+                raise OutcomeUnknown(str(unknown), self.id_to_ask_again(job_id, ask)) from unknown
             await self._drop(job_id, "the caller is gone")
             raise
 
@@ -205,28 +274,28 @@ class Submitter:
         with contextlib.suppress(DependencyDown, OutcomeUnknown):
             await cancel(self._engine, job_id, reason)
 
-    async def _dispatch(self, job_id: str, ask: Ask, trace_id: str) -> Submitted | Refusal:
+    async def _dispatch(self, job_id: str, ask: Ask, tags: _Tags) -> Submitted | Refusal:
         """Place the job by what is remembered of its session, where that matters, and remember where it went."""
         wanted = msgspec.structs.replace(ask.wanted, policy=ask.wanted.policy or self._policy)
         ask = msgspec.structs.replace(ask, wanted=wanted)
         if not (ask.bind_key or ask.utterance_index is not None or ask.wanted.policy in _REMEMBERING):
-            answer = await self._place(job_id, ask, trace_id, Hints())
-            return await self._wait(job_id, ask) if isinstance(answer, Waiting) else _told(job_id, answer)
+            answer = await self._place(job_id, ask, tags, Hints())
+            return await self._wait(job_id, ask, tags) if isinstance(answer, Waiting) else _told(job_id, answer)
         async with self._turns.after_the_last(ask.session_id, ask.bind_key):
-            answer = await self._place_by_memory(job_id, ask, trace_id)
+            answer = await self._place_by_memory(job_id, ask, tags)
         if not isinstance(answer, Waiting):
             return _told(job_id, answer)
-        submitted = await self._wait(job_id, ask)
+        submitted = await self._wait(job_id, ask, tags)
         if isinstance(submitted, Submitted):
             await self._remember(job_id, ask, submitted.placed)
         return submitted
 
-    async def _place_by_memory(self, job_id: str, ask: Ask, trace_id: str) -> Placed | Waiting | Refusal:
+    async def _place_by_memory(self, job_id: str, ask: Ask, tags: _Tags) -> Placed | Waiting | Refusal:
         number = -1 if ask.utterance_index is None else ask.utterance_index
         hints = await recall(self._engine, ask.session_id, bind_key=ask.bind_key, utterance_index=number)
         if isinstance(hints, Refusal):
             return hints
-        answer = await self._place(job_id, ask, trace_id, hints)
+        answer = await self._place(job_id, ask, tags, hints)
         if isinstance(answer, Placed):
             await self._remember(job_id, ask, answer)
         return answer
@@ -254,8 +323,10 @@ class Submitter:
         node = await read_node(self._engine, self._cell, node_id)
         return "" if isinstance(node, Refusal) else dict(node.profile.labels).get("group", "")
 
-    async def _wait(self, job_id: str, ask: Ask) -> Submitted | Refusal:
+    async def _wait(self, job_id: str, ask: Ask, tags: _Tags) -> Submitted | Refusal:
         """Until the job has its node, or has waited in vain."""
+        if tags.waits is not None:
+            tags.waits()
         with self._listening(job_id) as ear:
             return await self._hear_of(job_id, ear, ask)
 
@@ -295,20 +366,23 @@ class Submitter:
                 return _refused(ear.take() or heard, waits, ask)
             waits, looked_at, heard = seen, clock(), None
 
-    async def _place(self, job_id: str, ask: Ask, trace_id: str, hints: Hints) -> Placed | Waiting | Refusal:
-        return await dispatch(
+    async def _place(self, job_id: str, ask: Ask, tags: _Tags, hints: Hints) -> Placed | Waiting | Refusal:
+        answer = await dispatch(
             self._engine,
             job_id,
             ask.session_id,
             ask.src_lang,
             ask.tgt_lang,
             body=ask.body,
-            utterance_index=ask.utterance_index or 0,
+            utterance_index=(tags.number or 0) if ask.utterance_index is None else ask.utterance_index,
             limits=ask.limits,
             wanted=ask.wanted,
             hints=hints,
-            trace_id=trace_id,
+            trace_id=tags.trace_id,
         )
+        if tags.at_once is not None and isinstance(answer, Placed) and answer.is_new:
+            tags.at_once(job_id, answer)
+        return answer
 
 
 def _pause_ms(waits: Waits) -> int:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.protocol.codec import encode
+from lingua_scheduler.protocol.errors import refusal_body, retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -68,7 +70,7 @@ class Route:
     method: str
     #: `/v1/job/{job_id}`
     path: str
-    #: `node`, `session`, `admin`, `metrics`, or "" for everybody.
+    #: `node`, `session`, `admin`, `metrics`, `page` (any of them), or "" for everybody.
     scope: str
     handle: Callable[[Desk, Request], Awaitable[Said]]
     summary: str
@@ -81,3 +83,23 @@ class Route:
     #: The codes of its own refusals, beside those that any request may get.
     refuses: tuple[str, ...] = ()
     tag: str = ""
+    #: The field of the message that names the node for which it speaks: whoever sends it must be that node.
+    speaks_for: str = ""
+
+
+def refused(
+    refusal: Refusal,
+    trace_id: str,
+    *,
+    retry_after_ms: int | None = None,
+    request_id: str | None = None,
+    headers: tuple[tuple[str, str], ...] = (),
+) -> Reply:
+    """A refusal as an answer, for whoever knows more about it than its code does."""
+    body = refusal_body(refusal, trace_id, retry_after_ms=retry_after_ms, request_id=request_id)
+    seconds = retry_after(body)
+    if seconds is not None:
+        headers = (*headers, ("retry-after", seconds))
+    if refusal.code == "UNAUTHENTICATED":
+        headers = (*headers, ("www-authenticate", "Bearer"))
+    return Reply(encode(body), refusal.status, headers=headers)

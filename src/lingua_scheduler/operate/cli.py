@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lingua_scheduler.config import ConfigError, load
+from lingua_scheduler.config.load import LEAVES
 from lingua_scheduler.core.errors import LinguaError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
@@ -52,6 +53,31 @@ def demo(
     raise typer.Exit(code)
 
 
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0: any free one. [default: 5010]")] = None,
+    store: Annotated[str | None, typer.Option(help="URL of Valkey or Redis. [default: an engine of our own]")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the engine of our own keeps its data.")] = None,
+    file: Annotated[Path | None, typer.Option("--config", help="A TOML file.")] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Listen to everybody, even without tokens.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Serve nodes and callers until SIGTERM or Ctrl-C; a second one stops at once."""
+    from lingua_scheduler.operate import serve  # noqa: PLC0415 - only this command needs all of it
+
+    flags = {
+        "server.host": host,
+        "server.port": port,
+        "engine.url": store,
+        "engine.data_dir": None if data_dir is None else str(data_dir),
+    }
+    loaded = load(file, flags=flags)
+    for line in loaded.deprecations:
+        typer.echo(line, err=True)
+    raise typer.Exit(serve.main(loaded.settings, insecure=insecure, as_json=as_json))
+
+
 @config_app.command("show")
 def config_show(
     file: Annotated[Path | None, typer.Option("--config", help="A TOML file.")] = None,
@@ -63,13 +89,10 @@ def config_show(
     for line in loaded.deprecations:
         typer.echo(line, err=True)
     values = {
-        f"{name}.{key}": value
+        key: "(set; not shown)" if value and not LEAVES[key].repr else value
         for name, section in loaded.settings
-        for key, value in section
-        if f"{name}.{key}" in loaded.origins
+        for key, value in ((f"{name}.{key}", value) for key, value in section)
     }
-    if values["engine.url"]:
-        values["engine.url"] = "(set; it may hold a password)"
     if as_json:
         shown = {key: {"value": value, "origin": loaded.origins[key]} for key, value in values.items()}
         typer.echo(json.dumps(shown if origin else values))

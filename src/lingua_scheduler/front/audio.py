@@ -1,0 +1,66 @@
+"""Audio that is ours: how it is named, how long it is kept, and how it leaves a result and comes back to it.
+
+Audio is stored once, under a name of its own that cannot be guessed, and never in a job: the assignment and the result
+name it, and whoever needs it reads it.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import secrets
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.keep_audio import keep_audio
+from lingua_scheduler.protocol.codec import encode
+from lingua_scheduler.views.audio import read_audio
+
+if TYPE_CHECKING:
+    from lingua_scheduler.core.limits import Limits
+    from lingua_scheduler.flows.keep_audio import Kept
+    from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.store.engine import Engine
+
+#: Speech that came of a job is kept as long as its session can come back for it, and a while longer.
+SPEECH_TTL_MS: Final = 240_000
+#: How long audio is kept that nobody needs yet, and after the time of the job that needed it.
+AUDIO_TTL_MS: Final = 120_000
+
+_OWN: Final = re.compile(r"audio-[0-9a-f]{32}").fullmatch
+_read: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def new_audio_ref() -> str:
+    """A name for audio of ours."""
+    return f"audio-{secrets.token_hex(16)}"
+
+
+def is_own_ref(ref: str | None) -> bool:
+    """Whether a ref names audio of ours; any other string is handed on as it is."""
+    return ref is not None and _OWN(ref) is not None
+
+
+async def keep_for_job(desk: Desk, ref: str | None, limits: Limits) -> Kept | Refusal | None:
+    """Keep the audio that a job names as long as that may take."""
+    if ref is None or not is_own_ref(ref):
+        return None
+    return await keep_audio(desk.engine, ref, for_ms=limits.timeout_ms + AUDIO_TTL_MS)
+
+
+def speech_ref(job_id: str, attempt_id: int) -> str:
+    """Where the speech of a result is kept: under the attempt's name, so that no late result takes its place."""
+    return f"{job_id}.{attempt_id}.tts"
+
+
+async def whole_result(engine: Engine, result: str) -> str:
+    """A result as its node gave it: with the audio that was taken out of it, if that still exists."""
+    if '"tts_ref"' not in result:
+        return result
+    said = _read(result)
+    ref = said.pop("tts_ref")
+    audio = await read_audio(engine, ref)
+    said["tts_audio"] = None if isinstance(audio, Refusal) else base64.b64encode(audio.audio).decode()
+    return encode(said).decode()

@@ -1,0 +1,381 @@
+"""Carrying jobs to their nodes: the assignment is written to the socket, or waits in the mailbox of a node without one.
+
+Whoever could not be written to has not got the job: its slot is free again and the job goes to the next node, before
+whoever submitted it hears anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
+from lingua_scheduler.core.refusal import Refusal, refuse
+from lingua_scheduler.flows.attempts import Delivered
+from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.flows.deliver import deliver
+from lingua_scheduler.flows.dispatch import Placed
+from lingua_scheduler.flows.undeliver import undeliver
+from lingua_scheduler.front.assignment import Assignment, Errand, frames_of, inlines_audio, job_assign, read_assignment
+from lingua_scheduler.front.background import Background, insist
+from lingua_scheduler.front.bells import Bells
+from lingua_scheduler.front.durations import Durations
+from lingua_scheduler.front.submit import Submitted
+from lingua_scheduler.views.audio import read_audio
+from lingua_scheduler.views.job import read_job
+from lingua_scheduler.views.node import read_node
+from lingua_scheduler.views.whereabouts import At, read_whereabouts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lingua_scheduler.front.nodes.links import Link, Links
+    from lingua_scheduler.front.submit import Ask, Submitter
+    from lingua_scheduler.protocol.node import JobAssign
+    from lingua_scheduler.store.engine import Engine
+    from lingua_scheduler.views.job import Job
+
+    Place = Placed | Delivered
+
+#: An assignment that was written, but not yet noted by the engine, is noted within the time that a node has to ack.
+_PATIENCE_S: Final = 5.0
+#: So many errands, and nodes without a socket, are remembered. The oldest are forgotten first.
+MAX_REMEMBERED: Final = 100_000
+
+log = logging.getLogger(__name__)
+
+
+class Accepts(Protocol):
+    """Sessions, as far as they hear of deliveries."""
+
+    def accepted(self, errand: Errand) -> None: ...
+
+
+class Cargo(msgspec.Struct, frozen=True):
+    """All that a node must know of a job, whichever node and attempt it is. `audio` None: not read yet."""
+
+    assignment: Assignment
+    session_id: str
+    utterance_index: int
+    trace_id: str
+    deadline_ms: int
+    audio: bytes | None = None
+
+    def errand(self, job_id: str, attempt_id: int, node_id: str) -> Errand:
+        """The attempt that carries it."""
+        return Errand(
+            job_id, attempt_id, node_id, self.session_id, self.utterance_index, self.trace_id, self.deadline_ms
+        )
+
+
+class Errands:
+    """What was carried to nodes from here, by job: its latest attempt."""
+
+    def __init__(self) -> None:
+        self._by_job: dict[str, Errand] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_job)
+
+    def add(self, errand: Errand) -> None:
+        """A node has been told."""
+        self._by_job.pop(errand.job_id, None)
+        self._by_job[errand.job_id] = errand
+        if len(self._by_job) > MAX_REMEMBERED:
+            del self._by_job[next(iter(self._by_job))]
+
+    def get(self, job_id: str, node_id: str) -> Errand | None:
+        """The errand of this node with this job, if it is the latest."""
+        errand = self._by_job.get(job_id)
+        return errand if errand is not None and errand.node_id == node_id else None
+
+    def of_node(self, node_id: str) -> list[Errand]:
+        """All that a node has, as far as is known here."""
+        return [errand for errand in self._by_job.values() if errand.node_id == node_id]
+
+    def drop(self, job_id: str, attempt_id: int) -> None:
+        """That attempt, or an older one, is over."""
+        errand = self._by_job.get(job_id)
+        if errand is not None and errand.attempt_id <= attempt_id:
+            del self._by_job[job_id]
+
+
+class Delivery:
+    """The way from an attempt that has a node to the node that has the attempt."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        cell: str,
+        links: Links,
+        submitter: Submitter,
+        sessions: Accepts,
+    ) -> None:
+        self._engine = engine
+        self._cell = cell
+        self._links = links
+        self._submitter = submitter
+        self._sessions = sessions
+        self._background = Background()
+        self._mailboxes = Bells()
+        self.errands = Errands()
+        #: How long it took from a caller's word to a node that has the job.
+        self.durations = Durations()
+        #: Jobs that are being carried from here just now.
+        self._under_way: dict[str, asyncio.Event] = {}
+        #: Nodes that were seen to have no socket, with their epochs.
+        self._polling: dict[tuple[str, str], None] = {}
+
+    async def close(self) -> None:
+        """Wait for what is under way for a moment, and give the rest up."""
+        await self._background.close(patience_s=1.0)
+
+    def wake(self) -> None:
+        """Whoever waits for something in a mailbox looks once more."""
+        self._mailboxes.ring_all()
+
+    def mailbox_bell(self, node_id: str) -> contextlib.AbstractContextManager[asyncio.Event]:
+        """Rings when something is put into the mailbox of a node without a socket: listen, look, wait."""
+        return self._mailboxes.listening(node_id)
+
+    async def place(
+        self,
+        ask: Ask,
+        assignment: Assignment,
+        audio: bytes | None = None,
+        *,
+        principal: str = "",
+        request_id: str = "",
+        trace_id: str = "",
+        number: int | None = None,
+        new_id: str = "",
+        waits: Callable[[], None] | None = None,
+    ) -> Submitted | Refusal:
+        """Submit a job and carry it to its node. `audio`: what is stored under the assignment's own `audio_ref`.
+
+        A job that was known already, or had to wait, is carried by others. One that could not be written to any node
+        is answered as it is: it exists, and goes on as soon as a node has room.
+        """
+        with self.durations.measured():
+            return await self._place(ask, assignment, audio, principal, request_id, trace_id, number, new_id, waits)
+
+    async def _place(
+        self,
+        ask: Ask,
+        assignment: Assignment,
+        audio: bytes | None,
+        principal: str,
+        request_id: str,
+        trace_id: str,
+        number: int | None,
+        new_id: str,
+        waits: Callable[[], None] | None,
+    ) -> Submitted | Refusal:
+        ask = msgspec.structs.replace(ask, body=assignment.text())
+        index = ask.utterance_index if ask.utterance_index is not None else number or 0
+        new: list[tuple[str, Placed, Cargo]] = []
+
+        def at_once(job_id: str, placed: Placed) -> None:
+            cargo = Cargo(assignment, ask.session_id, index, trace_id, placed.deadline_at_ms, audio)
+            new.append((job_id, placed, cargo))
+            self._write(job_id, placed, cargo)
+
+        try:
+            submitted = await self._submitter.submit(
+                ask,
+                principal=principal,
+                request_id=request_id,
+                trace_id=trace_id,
+                number=number,
+                at_once=at_once,
+                new_id=new_id,
+                waits=waits,
+            )
+        except BaseException:
+            # The node may have it, and whoever asked may ask again: the engine must hear of it all the same.
+            for job_id, placed, _ in new:
+                self.carry_soon(job_id, placed.attempt_id)
+            raise
+        if isinstance(submitted, Refusal) or not submitted.is_new:
+            return submitted
+        job_id = submitted.job_id
+        try:
+            return await self._carried(*new[-1])
+        except asyncio.CancelledError:
+            if not request_id:
+                self._drop(job_id)
+            raise
+        except OutcomeUnknown as unknown:
+            if new_id:
+                self._drop(job_id)
+                raise
+            again = request_id or self._submitter.id_to_ask_again(job_id, ask)
+            raise OutcomeUnknown(str(unknown), again) from unknown
+
+    def _drop(self, job_id: str) -> None:
+        """Nobody will ask for it again, and whoever asked cannot hear of it: it must not run."""
+        drop = insist(lambda: cancel(self._engine, job_id, "the caller is gone"), _PATIENCE_S)
+        self._background.spawn(drop, f"dropping job {job_id}")
+
+    async def _carried(self, job_id: str, placed: Placed, cargo: Cargo) -> Submitted:
+        """A new job, when it is with a node or there is none for it just now."""
+        try:
+            at: Delivered | At | Refusal = await self.carry(job_id, placed, cargo)
+            if isinstance(at, Refusal):
+                at = await self._seek(job_id)
+        except DependencyDown as away:
+            raise OutcomeUnknown(f"job {job_id} exists, and the engine went away: {away}") from away
+        return Submitted(job_id, Placed(at.state, at.node_id, at.epoch, at.attempt_id, at.acks, is_new=True))
+
+    async def _seek(self, job_id: str) -> At:
+        """Where a job is that others took on in the meantime."""
+        seen = await read_whereabouts(self._engine, job_id)
+        if isinstance(seen, At):
+            return seen
+        raise OutcomeUnknown(f"job {job_id} was placed, and is not there any more")
+
+    async def carry_again(self, job_id: str, attempt_id: int) -> None:
+        """Carry a later attempt, or one that had waited, unless somebody here has done so or is about to."""
+        while (under_way := self._under_way.get(job_id)) is not None:
+            await under_way.wait()
+        with self._carrying(job_id):
+            job = await read_job(self._engine, job_id)
+            if isinstance(job, Refusal) or (job.record.state, job.record.attempt) != ("RESERVED", attempt_id):
+                return
+            cargo = _cargo(job)
+            if cargo is None:
+                log.error("job %s has no assignment that could be carried", job_id)
+                return
+            record = job.record
+            at = Delivered(record.state, record.attempt, record.node, record.epoch, record.acks)
+            await self._carry(job_id, at, cargo)
+
+    def carry_soon(self, job_id: str, attempt_id: int) -> None:
+        """Carry a later attempt at once, without waiting for the outbox to tell of it. If that fails, it does."""
+        self._background.spawn(self.carry_again(job_id, attempt_id), f"carrying attempt {attempt_id} of job {job_id}")
+
+    async def carry(self, job_id: str, at: Place, cargo: Cargo) -> Delivered | Refusal:
+        """Carry an attempt to its node, and if that fails the next one to the next: until one has it, or none can."""
+        with self._carrying(job_id):
+            return await self._carry(job_id, at, cargo)
+
+    @contextlib.contextmanager
+    def _carrying(self, job_id: str) -> Iterator[None]:
+        over = self._under_way[job_id] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._under_way[job_id]
+            over.set()
+
+    async def _carry(self, job_id: str, at: Place, cargo: Cargo) -> Delivered | Refusal:
+        while True:
+            link = self._links.get(at.node_id)
+            if link is not None and _lacks_audio(cargo, link):
+                audio = await read_audio(self._engine, cargo.assignment.audio_ref or "")
+                if isinstance(audio, Refusal):
+                    return await self._give_up(job_id, audio)
+                cargo = msgspec.structs.replace(cargo, audio=audio.audio)
+                # Meanwhile the node may have got another link.
+                continue
+            if await self._tell(job_id, at, cargo):
+                return await self._told(job_id, at)
+            moved = await undeliver(self._engine, job_id, at.attempt_id, at.node_id, at.epoch)
+            if isinstance(moved, Refusal) or moved.state != "RESERVED":
+                return moved
+            at = moved
+
+    async def _tell(self, job_id: str, at: Place, cargo: Cargo) -> bool:
+        """Whether the node has the assignment, or will find it in its mailbox."""
+        if self._write(job_id, at, cargo):
+            return True
+        link = self._links.get(at.node_id)
+        if (link is not None and link.epoch == at.epoch) or not await self._polls(at.node_id, at.epoch):
+            return False
+        self.errands.add(cargo.errand(job_id, at.attempt_id, at.node_id))
+        return True
+
+    def _write(self, job_id: str, at: Place, cargo: Cargo) -> bool:
+        """Write the assignment to the node's socket, if it has one here and all of it is at hand. Pauses nowhere."""
+        link, errand = self._links.get(at.node_id), cargo.errand(job_id, at.attempt_id, at.node_id)
+        if link is None or link.epoch != at.epoch or _lacks_audio(cargo, link):
+            return False
+        # Of one that was written here already, only the engine may not have heard.
+        if self.errands.get(job_id, at.node_id) != errand:
+            if not link.write_all(frames_of(cargo.assignment, errand, cargo.audio or b"", link.abilities)):
+                return False
+            self.errands.add(errand)
+        return True
+
+    async def _polls(self, node_id: str, epoch: str) -> bool:
+        """Whether the node fetches its work itself. Asked once in its life, unless it has a socket somewhere."""
+        if (node_id, epoch) in self._polling:
+            return True
+        node = await read_node(self._engine, self._cell, node_id)
+        if isinstance(node, Refusal) or node.record.epoch != epoch or node.profile.connection:
+            return False
+        if len(self._polling) >= MAX_REMEMBERED:
+            self._polling.clear()
+        self._polling[node_id, epoch] = None
+        return True
+
+    async def _told(self, job_id: str, at: Place) -> Delivered | Refusal:
+        """The engine hears that the node was told. If it is away just now it hears it later; the node has the job."""
+        try:
+            return await self._note(job_id, at)
+        except (DependencyDown, OutcomeUnknown):
+            self._background.spawn(
+                insist(lambda: self._note(job_id, at), _PATIENCE_S), f"noting that job {job_id} was delivered"
+            )
+            return Delivered("RESERVED", at.attempt_id, at.node_id, at.epoch, at.acks)
+
+    async def _note(self, job_id: str, at: Place) -> Delivered | Refusal:
+        told = await deliver(self._engine, job_id, at.attempt_id, at.node_id, at.epoch)
+        self._mailboxes.ring(at.node_id)
+        if isinstance(told, Delivered) and told.state == "ACCEPTED":
+            self.accepted(job_id, at.node_id)
+        return told
+
+    def accepted(self, job_id: str, node_id: str) -> None:
+        """The node has taken the job: it said so, or it never does and was written to."""
+        errand = self.errands.get(job_id, node_id)
+        if errand is not None:
+            self._sessions.accepted(errand)
+
+    async def _give_up(self, job_id: str, refusal: Refusal) -> Refusal:
+        """Nobody can do a job whose audio is gone."""
+        log.warning("job %s is cancelled: %s", job_id, refusal.detail)
+        await cancel(self._engine, job_id, "its audio is gone")
+        return refusal
+
+    async def assignment_of(self, job_id: str, attempt_id: int) -> JobAssign | Refusal:
+        """What a node that polls is told of an attempt."""
+        job = await read_job(self._engine, job_id)
+        if isinstance(job, Refusal):
+            return job
+        cargo = _cargo(job)
+        if cargo is None or job.record.attempt != attempt_id or job.record.ended_at_ms:
+            return refuse("STALE_ATTEMPT")
+        audio = b""
+        if cargo.assignment.has_own_audio:
+            stored = await read_audio(self._engine, cargo.assignment.audio_ref or "")
+            if isinstance(stored, Refusal):
+                return await self._give_up(job_id, stored)
+            audio = stored.audio
+        return job_assign(cargo.assignment, cargo.errand(job_id, attempt_id, job.record.node), audio)
+
+
+def _lacks_audio(cargo: Cargo, link: Link) -> bool:
+    return cargo.audio is None and inlines_audio(cargo.assignment, link.abilities)
+
+
+def _cargo(job: Job) -> Cargo | None:
+    """What is to be carried of a job, as the engine has it."""
+    assignment, ticket = read_assignment(job.payload), job.ticket
+    if assignment is None:
+        return None
+    return Cargo(assignment, ticket.session, ticket.utterance, ticket.trace, job.record.deadline_at_ms)

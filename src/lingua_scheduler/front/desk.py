@@ -1,0 +1,61 @@
+"""Everything that whoever answers a message needs, in one place."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.front.nodes.links import Links
+from lingua_scheduler.front.stats import Stats
+
+if TYPE_CHECKING:
+    from lingua_scheduler.config import Settings
+    from lingua_scheduler.core.limits import Limits
+    from lingua_scheduler.front.auth import Auth
+    from lingua_scheduler.front.delivery import Delivery
+    from lingua_scheduler.front.hearing import Hearing
+    from lingua_scheduler.front.mailbox import Mailboxes
+    from lingua_scheduler.front.sessions.sessions import Sessions
+    from lingua_scheduler.front.submit import Submitter
+    from lingua_scheduler.loops.marker import Marker
+    from lingua_scheduler.store.engine import Engine
+
+
+_MARGIN_MS: Final = 30_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Desk:
+    """What an instance has. `app` puts it together."""
+
+    engine: Engine
+    cell: str
+    settings: Settings
+    limits: Limits
+    submitter: Submitter
+    marker: Marker
+    auth: Auth
+    instance_id: str
+    started_at_ms: int = 0
+    links: Links = field(default_factory=Links)
+    stats: Stats = field(default_factory=Stats)
+    #: These need a desk themselves, so they come last.
+    sessions: Sessions = field(init=False)
+    delivery: Delivery = field(init=False)
+    hearing: Hearing = field(init=False)
+    mailboxes: Mailboxes = field(init=False)
+    #: The instance has been asked to stop: nobody new is let in, and whoever waits is answered.
+    is_draining: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def result_ttl_ms(self) -> int:
+        """How long a result is kept that nobody released: its session may come back for it, and it may have to wait."""
+        talks = self.settings.sessions
+        return max(self.settings.jobs.result_ttl_ms, talks.resume_window_ms + talks.gap_ms + _MARGIN_MS)
+
+    def drain(self) -> None:
+        """Nobody new, and nobody waits any longer."""
+        self.is_draining.set()
+        self.delivery.wake()
+        self.hearing.wake()

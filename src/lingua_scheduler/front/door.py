@@ -1,0 +1,284 @@
+"""The one door: every request and every socket comes in here, is looked at, and goes to whoever answers it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
+
+from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
+from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.front.auth import SUBPROTOCOL, Peer, Principal, token_in
+from lingua_scheduler.front.origins import Origins
+from lingua_scheduler.front.router import Router, read_query
+from lingua_scheduler.front.socket import Socket
+from lingua_scheduler.front.trace import Trace
+from lingua_scheduler.front.web import Reply, Request, refused
+from lingua_scheduler.protocol.codec import encode
+from lingua_scheduler.protocol.errors import CloseCode, refusal_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.front.router import Found
+    from lingua_scheduler.front.socket import Receive, Send
+    from lingua_scheduler.front.web import Route, Said
+
+    Scope = Mapping[str, Any]
+    Serve = Callable[[Desk, Socket, Peer], Awaitable[None]]
+
+_EVERYBODY: Final = Principal("", frozenset())
+_MAX_SHOWN: Final = 80
+_NO_CONTENT: Final = 204
+#: How long a browser may remember what a page of another origin may do here.
+_PREFLIGHT_S: Final = "600"
+
+log = logging.getLogger(__name__)
+
+
+class _Gone(Exception):
+    """The caller hung up before he had said all."""
+
+
+class Door:
+    """The ASGI application. A socket is open, and its peer known as far as it can be, before it is handed on."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        routes: Iterable[Route],
+        *,
+        serve_node: Serve | None = None,
+        serve_session: Serve | None = None,
+    ) -> None:
+        self._desk = desk
+        self._router = Router(routes)
+        self._origins = Origins(desk.settings.server)
+        served = {"/ws/node": ("node", serve_node), "/ws/session": ("session", serve_session)}
+        self._served = {path: (scope, serve) for path, (scope, serve) in served.items() if serve is not None}
+        self._sockets: set[Socket] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, or one socket from its handshake to its end."""
+        if scope["type"] == "http":
+            await self._serve_request(scope, receive, send)
+        else:
+            await self._serve_socket(scope, receive, send)
+
+    async def close_sockets(self) -> None:
+        """Tell every socket that the instance restarts. Their servants see the end of it, and `is_draining`."""
+        await asyncio.gather(*(socket.close(CloseCode.RESTART) for socket in list(self._sockets)))
+
+    # Requests.
+
+    async def _serve_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = _headers_of(scope)
+        trace = Trace.of(headers.get("traceparent"))
+        try:
+            reply = _reply(await self._answer(scope, headers, trace.id, receive), trace.id)
+        except _Gone:
+            return
+        except Invalid as invalid:
+            reply = refused(invalid.refusal, trace.id)
+        except LinguaError as error:
+            refusal = refusal_of(error)
+            if refusal.code == "INTERNAL":
+                log.exception("%s %s failed, trace %s", scope["method"], scope["path"], trace.id)
+            again = error.request_id if isinstance(error, OutcomeUnknown) else ""
+            reply = refused(refusal, trace.id, request_id=again or None)
+        except asyncio.CancelledError:
+            if not self._desk.is_draining.is_set():
+                raise
+            reply = refused(refuse("SHUTTING_DOWN"), trace.id)
+        except Exception:
+            log.exception("%s %s failed, trace %s", scope["method"], scope["path"], trace.id)
+            reply = refused(refuse("INTERNAL"), trace.id)
+        fixed = [(b"traceparent", trace.parent.encode())]
+        if reply.status != _NO_CONTENT:
+            fixed += [(b"content-type", reply.content_type.encode()), (b"content-length", b"%d" % len(reply.body))]
+        own = [(name.encode(), value.encode()) for name, value in (*reply.headers, *self._for_pages(headers))]
+        await send({"type": "http.response.start", "status": reply.status, "headers": fixed + own})
+        await send({"type": "http.response.body", "body": reply.body})
+
+    async def _answer(self, scope: Scope, headers: Mapping[str, str], trace_id: str, receive: Receive) -> Said:
+        path, method = scope["path"], scope["method"]
+        found = self._router.find(path)
+        if found is None:
+            if path in self._served:
+                return Refusal("INVALID_MESSAGE", f"{path} is a WebSocket: connect to it as one.")
+            return refuse("NOT_FOUND", path=_shown(path))
+        if method == "OPTIONS":
+            return self._options(found, headers)
+        route = found.by_method.get("GET" if method == "HEAD" else method)
+        if route is None:
+            allowed = ", ".join(found.methods)
+            refusal = refuse("METHOD_NOT_ALLOWED", path=_shown(path), method=_shown(method), methods=allowed)
+            return refused(refusal, trace_id, headers=(("allow", allowed),))
+        principal = self._admit(route.scope, scope, headers)
+        if isinstance(principal, Refusal):
+            return principal
+        return await self._call(route, Request(principal, trace_id, named=found.named, headers=headers), scope, receive)
+
+    async def _call(self, route: Route, request: Request, scope: Scope, receive: Receive) -> Said:
+        """Read what the route reads, and let it answer."""
+        if route.query:
+            request.query = read_query(route.query, _query_of(scope))
+        if route.reads is not None or route.reads_raw:
+            body = await _read_body(receive, request.headers, route.most_bytes)
+            if isinstance(body, Refusal):
+                return body
+            if route.reads is not None:
+                request.message = route.reads(body)
+            else:
+                request.raw = body
+        if route.speaks_for:
+            said = request.message
+            impostor = self._desk.auth.check_node(request.principal, getattr(said, route.speaks_for), said.node_secret)
+            if impostor is not None:
+                return impostor
+        return await route.handle(self._desk, request)
+
+    def _admit(self, scope_name: str, scope: Scope, headers: Mapping[str, str]) -> Principal | Refusal:
+        if not scope_name:
+            return _EVERYBODY
+        refusal = self._check_origin(scope, headers)
+        if refusal is not None:
+            return refusal
+        return self._desk.auth.admit(scope_name, _client_of(scope), token_in(headers))
+
+    def _check_origin(self, scope: Scope, headers: Mapping[str, str]) -> Refusal | None:
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            return Refusal("INVALID_MESSAGE", "A request has one Host header.")
+        return self._origins.check(headers.get("host"), headers.get("origin"))
+
+    def _options(self, found: Found, headers: Mapping[str, str]) -> Reply:
+        """What can be done here; and, to the browser of a page that may call us, how."""
+        methods = ", ".join(found.methods)
+        said = [("allow", methods)]
+        if "access-control-request-method" in headers and self._for_pages(headers):
+            said += [
+                ("access-control-allow-methods", methods),
+                ("access-control-allow-headers", "authorization, content-type, traceparent"),
+                ("access-control-max-age", _PREFLIGHT_S),
+            ]
+        return Reply(b"", _NO_CONTENT, headers=tuple(said))
+
+    def _for_pages(self, headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        """A page of another origin may read the answer, if it is an allowed one."""
+        origin, host = headers.get("origin"), headers.get("host")
+        if origin is None or self._origins.check(host, origin) is not None:
+            return ()
+        return (
+            ("access-control-allow-origin", origin),
+            ("access-control-expose-headers", "traceparent, retry-after"),
+            ("vary", "origin"),
+        )
+
+    # Sockets.
+
+    async def _serve_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = _headers_of(scope)
+        trace = Trace.of(headers.get("traceparent"))
+        refusal = self._refuse_socket(scope, headers)
+        if refusal is not None:
+            await _refuse_handshake(refused(refusal, trace.id), trace, receive, send)
+            return
+        socket = Socket(receive, send, writable=scope["extensions"]["lingua"]["writable"])
+        try:
+            await socket.accept(SUBPROTOCOL if SUBPROTOCOL in scope["subprotocols"] else None)
+            await self._serve_open(socket, scope, headers, trace.id)
+        except OSError:
+            # The peer is gone. Whoever served it has heard of it, or never knew it.
+            return
+
+    def _refuse_socket(self, scope: Scope, headers: Mapping[str, str]) -> Refusal | None:
+        """Why there is to be no socket at all. What a browser must be able to read comes later, by the socket."""
+        if scope["path"] not in self._served:
+            return refuse("NOT_FOUND", path=_shown(scope["path"]))
+        if self._desk.is_draining.is_set():
+            return refuse("SHUTTING_DOWN")
+        return self._check_origin(scope, headers)
+
+    async def _serve_open(self, socket: Socket, scope: Scope, headers: Mapping[str, str], trace_id: str) -> None:
+        scope_name, serve = self._served[scope["path"]]
+        client = _client_of(scope)
+        principal = self._desk.auth.admit_socket(scope_name, client, token_in(headers, scope["subprotocols"]))
+        if isinstance(principal, Refusal):
+            code = CloseCode.UNAUTHENTICATED if principal.code == "UNAUTHENTICATED" else CloseCode.FORBIDDEN
+            await socket.close(code, principal.detail, trace_id)
+            return
+        self._sockets.add(socket)
+        try:
+            await serve(self._desk, socket, Peer(principal, client, headers.get("origin"), trace_id))
+            await socket.close(CloseCode.DONE)
+        except (DependencyDown, OutcomeUnknown):
+            await socket.close(CloseCode.ENGINE_DOWN, trace_id=trace_id)
+        except OSError:
+            raise
+        except Exception:
+            log.exception("a socket at %s failed, trace %s", scope["path"], trace_id)
+            await socket.close(CloseCode.INTERNAL, trace_id=trace_id)
+        finally:
+            self._sockets.discard(socket)
+
+
+def _reply(said: Said, trace_id: str) -> Reply:
+    if isinstance(said, Reply):
+        return said
+    if isinstance(said, Refusal):
+        return refused(said, trace_id)
+    return Reply(encode(said), headers=(("cache-control", "no-store"),))
+
+
+async def _refuse_handshake(reply: Reply, trace: Trace, receive: Receive, send: Send) -> None:
+    headers = [
+        (b"content-type", reply.content_type.encode()),
+        (b"traceparent", trace.parent.encode()),
+        *((name.encode(), value.encode()) for name, value in reply.headers),
+    ]
+    await receive()
+    try:
+        await send({"type": "websocket.http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "websocket.http.response.body", "body": reply.body})
+    except OSError:
+        return
+
+
+async def _read_body(receive: Receive, headers: Mapping[str, str], most: int) -> bytes | Refusal:
+    """All of it, if it is not too much. What comes after that is read by nobody, and kept by nobody."""
+    if int(headers.get("content-length", 0)) > most:
+        return refuse("PAYLOAD_TOO_LARGE")
+    parts, size = [], 0
+    while True:
+        event = await receive()
+        if event["type"] != "http.request":
+            raise _Gone
+        part: bytes = event["body"]
+        size += len(part)
+        if size > most:
+            return refuse("PAYLOAD_TOO_LARGE")
+        parts.append(part)
+        if not event["more_body"]:
+            return part if len(parts) == 1 else b"".join(parts)
+
+
+def _headers_of(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def _query_of(scope: Scope) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=100))
+    except ValueError:
+        raise Invalid("There are too many parameters.") from None
+
+
+def _client_of(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"

@@ -1,0 +1,39 @@
+"""How long something took lately, as people ask for it."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.protocol.fleet import Percentiles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Of so many the percentiles are: enough for the 99th, little enough to sort now and then.
+WINDOW: Final = 1_024
+
+
+class Durations:
+    """The last of them, in milliseconds."""
+
+    def __init__(self) -> None:
+        self._last: deque[float] = deque(maxlen=WINDOW)
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        """Note how long the block took, unless it failed."""
+        began = perf_counter()
+        yield
+        self._last.append((perf_counter() - began) * 1000)
+
+    def percentiles(self) -> Percentiles:
+        """The usual three."""
+        ordered = sorted(self._last)
+
+        def at(share: float) -> float | None:
+            return round(ordered[min(int(share * len(ordered)), len(ordered) - 1)], 3) if ordered else None
+
+        return Percentiles(p50=at(0.50), p95=at(0.95), p99=at(0.99))

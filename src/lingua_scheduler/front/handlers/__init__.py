@@ -1,0 +1,1 @@
+"""The HTTP handlers: one message, one flow, no rules."""

@@ -1,0 +1,84 @@
+"""The documents of everything that is served, and a page that shows them without any other server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.front.auth import PAGE
+from lingua_scheduler.front.openapi import asyncapi, openapi
+from lingua_scheduler.front.web import Reply, Route
+from lingua_scheduler.protocol.codec import encode
+
+if TYPE_CHECKING:
+    from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.front.web import Request
+
+_INLINE: Final = re.compile(r"<(style|script)>(.*?)</\1>", re.DOTALL)
+
+
+def with_documents(routes: tuple[Route, ...]) -> tuple[Route, ...]:
+    """These routes, and those of their documents, which tell of themselves, too."""
+
+    @cache
+    def described() -> Reply:
+        return Reply(encode(openapi(everything)))
+
+    async def openapi_json(_desk: Desk, _request: Request) -> Reply:
+        """OpenAPI 3.1."""
+        return described()
+
+    own = (
+        Route("GET", "/openapi.json", PAGE, openapi_json, "What can be asked, for programs.", tag="documents"),
+        Route("GET", "/asyncapi.json", PAGE, asyncapi_json, "What the sockets speak, for programs.", tag="documents"),
+        Route("GET", "/docs", PAGE, docs, "The same for people.", tag="documents"),
+    )
+    everything = (*routes, *own)
+    return everything
+
+
+async def asyncapi_json(_desk: Desk, _request: Request) -> Reply:
+    """AsyncAPI 3."""
+    return _asyncapi()
+
+
+async def docs(_desk: Desk, _request: Request) -> Reply:
+    """A page that needs nothing from elsewhere."""
+    return _page()
+
+
+@cache
+def _asyncapi() -> Reply:
+    return Reply(encode(asyncapi()))
+
+
+@cache
+def _page() -> Reply:
+    """The page may run its own script and nothing else."""
+    text = (files("lingua_scheduler.front") / "docs.html").read_text(encoding="utf-8")
+    hashes = {
+        kind: base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
+        for kind, inline in _INLINE.findall(text)
+    }
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            "connect-src 'self'",
+            f"script-src 'sha256-{hashes['script']}'",
+            f"style-src 'sha256-{hashes['style']}'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        )
+    )
+    headers = (
+        ("content-security-policy", policy),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cache-control", "no-cache"),
+    )
+    return Reply(text.encode(), content_type="text/html; charset=utf-8", headers=headers)

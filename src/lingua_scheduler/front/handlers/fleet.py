@@ -1,0 +1,229 @@
+"""The fleet, for people and machines: what can be seen, and the operator's actions."""
+
+from __future__ import annotations
+
+import time
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+from lingua_scheduler.core.explain import Explanation
+from lingua_scheduler.core.records import Standing
+from lingua_scheduler.core.refusal import Refusal, refuse
+from lingua_scheduler.flows.drain import drain
+from lingua_scheduler.flows.evict import evict
+from lingua_scheduler.flows.limit import limit
+from lingua_scheduler.flows.resume import resume
+from lingua_scheduler.front.pairing import offer_pairing
+from lingua_scheduler.front.web import Query, Route
+from lingua_scheduler.protocol.fleet import (
+    InstanceAnswer,
+    InstancesAnswer,
+    IntentAnswer,
+    MaxAnswer,
+    MaxRequest,
+    NodeAnswer,
+    NodesAnswer,
+    PairingAnswer,
+    PoolAnswer,
+    PoolsAnswer,
+    StatsAnswer,
+    node_answer,
+    node_summary,
+    read_max,
+)
+from lingua_scheduler.protocol.options import Options, services_of, wanted_of
+from lingua_scheduler.views.explain import explain_pair
+from lingua_scheduler.views.node import read_node
+from lingua_scheduler.views.nodes import read_nodes
+from lingua_scheduler.views.pools import read_pools
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    import msgspec
+
+    from lingua_scheduler.flows.intents import Intended
+    from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.front.nodes.links import Command
+    from lingua_scheduler.front.web import Request, Said
+    from lingua_scheduler.store.engine import Engine
+    from lingua_scheduler.views.pools import Pool
+
+    Handle = Callable[[Desk, Request], Awaitable[Said]]
+    Intend = Callable[[Engine, str, str], Awaitable[Intended | Refusal]]
+
+
+async def list_nodes(desk: Desk, request: Request) -> Said:
+    """A page of nodes, perhaps only those that stand in one way."""
+    query = request.query
+    page = await read_nodes(desk.engine, desk.cell, query.get("cursor", "0"), int(query.get("limit", "200")))
+    if isinstance(page, Refusal):
+        return page
+    standing = query.get("standing")
+    if standing is not None and standing not in Standing.__members__:
+        return refuse_value("standing", Standing.__members__)
+    shown = [node_summary(ledger.node_id, ledger.record) for ledger in page.nodes]
+    return NodesAnswer(
+        nodes=[node for node in shown if standing is None or node.standing == standing],
+        cursor=None if page.cursor == "0" else page.cursor,
+    )
+
+
+def refuse_value(name: str, known: Iterable[str]) -> Refusal:
+    """A parameter that has none of the values it may have."""
+    return Refusal("INVALID_MESSAGE", f"{name} must be one of {', '.join(known)}.")
+
+
+async def show_node(desk: Desk, request: Request) -> Said:
+    """Everything known of a node."""
+    node_id = request.named["node_id"]
+    node = await read_node(desk.engine, desk.cell, node_id)
+    if isinstance(node, Refusal):
+        return node
+    return node_answer(node_id, node.record, node.profile, node.pairs, node.leases)
+
+
+async def list_pools(desk: Desk, _request: Request) -> Said:
+    """Every pair that somebody serves."""
+    pools = await read_pools(desk.engine, desk.cell)
+    if isinstance(pools, Refusal):
+        return pools
+    return PoolsAnswer(pools=[_pool(pool) for pool in pools])
+
+
+async def show_pool(desk: Desk, request: Request) -> Said:
+    """One pair, and how its nodes stand."""
+    pools = await read_pools(desk.engine, desk.cell, f"{request.named['src']}:{request.named['tgt']}")
+    if isinstance(pools, Refusal):
+        return pools
+    pool = _pool(pools[0])
+    return pool if pool.nodes else refuse("UNKNOWN_POOL", pair=pool.pair)
+
+
+def _pool(pool: Pool) -> PoolAnswer:
+    return PoolAnswer(pair=pool.pair, nodes=pool.nodes, standing=pool.standing)
+
+
+async def list_instances(desk: Desk, _request: Request) -> Said:
+    """The schedulers that share the engine: this one."""
+    return InstancesAnswer(
+        instances=[
+            InstanceAnswer(
+                instance_id=desk.instance_id,
+                started_at_ms=desk.started_at_ms,
+                seen_at_ms=int(time.time() * 1000),
+                version=version("lingua-scheduler"),
+                draining=desk.is_draining.is_set(),
+                nodes=len(desk.links),
+                sessions=len(desk.sessions),
+            )
+        ]
+    )
+
+
+async def show_stats(desk: Desk, _request: Request) -> Said:
+    """The fleet in numbers."""
+    return await desk.stats.read(desk)
+
+
+async def explain(desk: Desk, request: Request) -> Said:
+    """A dry run: who could take such a job now, and for each other node the reason why not."""
+    query = request.query
+    options = Options(
+        require_tts=query.get("require_tts") == "true",
+        preferred_node_id=query.get("preferred_node_id"),
+        strict=query.get("strict") == "true",
+    )
+    return await explain_pair(
+        desk.engine,
+        desk.cell,
+        query["src"],
+        query["tgt"],
+        wanted=wanted_of(options, services_of(None, options)),
+        cursor=query.get("cursor", ""),
+        count=int(query.get("limit", "200")),
+    )
+
+
+def _intending(flow: Intend, command: Command | None = None) -> Handle:
+    """The handler of what an operator wants of a node; a node with a socket is told."""
+
+    async def handle(desk: Desk, request: Request) -> Said:
+        node_id = request.named["node_id"]
+        intended = await flow(desk.engine, desk.cell, node_id)
+        if isinstance(intended, Refusal):
+            return intended
+        link = desk.links.get(node_id)
+        if command is not None and link is not None:
+            link.control(command)
+        return IntentAnswer(ok=True, node_id=node_id, intent=intended.intent)
+
+    return handle
+
+
+async def set_max(desk: Desk, request: Request) -> Said:
+    """How many jobs the operator lets the node have at once, whatever it says itself; null: as it says."""
+    said: MaxRequest = request.message
+    node_id = request.named["node_id"]
+    limited = await limit(desk.engine, desk.cell, node_id, said.max_concurrent_jobs)
+    if isinstance(limited, Refusal):
+        return limited
+    return MaxAnswer(ok=True, node_id=node_id, max_concurrent_jobs=limited.max_concurrent_jobs)
+
+
+async def offer(desk: Desk, request: Request) -> Said:
+    """A pairing code for a node."""
+    node_id = request.named["node_id"]
+    code = await offer_pairing(desk.engine, desk.cell, node_id)
+    if isinstance(code, Refusal):
+        return code
+    return PairingAnswer(node_id=node_id, pairing_code=code, expires_in_ms=desk.settings.nodes.pairing_ttl_ms)
+
+
+_LIMIT: Final = Query("limit", "How many on a page, about.", int, least=1, most=1_000)
+_CURSOR: Final = Query("cursor", "What the last page gave.")
+
+
+def _get(path: str, handle: Handle, summary: str, answers: type[msgspec.Struct], **more: Any) -> Route:  # noqa: ANN401
+    return Route("GET", path, "admin", handle, summary, answers=answers, tag="fleet", **more)
+
+
+def _act(action: str, handle: Handle, summary: str, answers: type[msgspec.Struct], **more: Any) -> Route:  # noqa: ANN401
+    path, refuses = f"/v1/nodes/{{node_id}}/{action}", ("UNKNOWN_NODE",)
+    return Route("POST", path, "admin", handle, summary, answers=answers, refuses=refuses, tag="fleet", **more)
+
+
+ROUTES: Final = (
+    _get(
+        "/v1/nodes",
+        list_nodes,
+        "A page of nodes.",
+        NodesAnswer,
+        query=(_LIMIT, _CURSOR, Query("standing", "Only those that stand so.")),
+    ),
+    _get("/v1/nodes/{node_id}", show_node, "Everything known of a node.", NodeAnswer, refuses=("UNKNOWN_NODE",)),
+    _get("/v1/pools", list_pools, "Every pair that somebody serves.", PoolsAnswer),
+    _get("/v1/pools/{src}/{tgt}", show_pool, "One pair.", PoolAnswer, refuses=("UNKNOWN_POOL",)),
+    _get("/api/v1/stats", show_stats, "The fleet in numbers.", StatsAnswer),
+    _get("/v1/instances", list_instances, "The schedulers that share the engine.", InstancesAnswer),
+    _get(
+        "/v1/explain",
+        explain,
+        "Who could take a job now, and why the others could not.",
+        Explanation,
+        query=(
+            Query("src", "The language that is spoken.", required=True),
+            Query("tgt", "The language that is wanted.", required=True),
+            Query("require_tts", "The result is spoken too.", bool),
+            Query("preferred_node_id", "The node that is asked first."),
+            Query("strict", "That node or none.", bool),
+            _CURSOR,
+            _LIMIT,
+        ),
+    ),
+    _act("drain", _intending(drain, "drain"), "No new jobs for this node.", IntentAnswer),
+    _act("resume", _intending(resume, "resume"), "It may have jobs again.", IntentAnswer),
+    _act("evict", _intending(evict), "Its jobs go to others at once, and it gets no more.", IntentAnswer),
+    _act("max", set_max, "How many jobs it may have at once.", MaxAnswer, reads=read_max),
+    _act("pairing", offer, "Six digits that stand for it, for a while.", PairingAnswer),
+)

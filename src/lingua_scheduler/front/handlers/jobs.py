@@ -1,0 +1,193 @@
+"""What callers say of their jobs over HTTP: dispatch, cancel, and how it went."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.explain import Explanation
+from lingua_scheduler.core.ids import is_made_by
+from lingua_scheduler.core.refusal import Refusal, refuse
+from lingua_scheduler.core.ticket import MAX_WAIT_MS
+from lingua_scheduler.flows.admit import admit
+from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.flows.enter_session import enter_session
+from lingua_scheduler.front.assignment import Assignment
+from lingua_scheduler.front.audio import is_own_ref, keep_for_job, whole_result
+from lingua_scheduler.front.submit import Ask
+from lingua_scheduler.front.web import Query, Route
+from lingua_scheduler.protocol.fields import cut
+from lingua_scheduler.protocol.http import (
+    CancelRequest,
+    DispatchAnswer,
+    DispatchRequest,
+    StateAnswer,
+    read_cancel,
+    read_dispatch,
+)
+from lingua_scheduler.protocol.job import JobAnswer, job_answer
+from lingua_scheduler.protocol.options import full_pipeline, limits_of, services_of, wanted_of
+from lingua_scheduler.views.explain import explain_job
+
+if TYPE_CHECKING:
+    from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.front.web import Request, Said
+
+
+async def dispatch_job(desk: Desk, request: Request) -> Said:
+    """Place a job. The answer comes when it has its node."""
+    said: DispatchRequest = request.message
+    name, rates = request.principal.name, desk.settings.rates
+    options, limits = said.options, limits_of(said.options, desk.limits)
+    # Side by side, each in a slot of its own: whoever is refused by one of them has at most spent the others.
+    admitted, entered, kept = await asyncio.gather(
+        admit(desk.engine, name or "nobody", rates.submits_per_s, rates.submits_burst),
+        enter_session(
+            desk.engine,
+            said.session_id,
+            name,
+            utterance_index=said.utterance_index,
+            rate=rates.utterances_per_s,
+            burst=rates.utterances_burst,
+            ttl_ms=desk.settings.jobs.job_record_ttl_ms,
+        ),
+        keep_for_job(desk, said.audio_ref, limits),
+    )
+    if isinstance(admitted, Refusal):
+        return admitted
+    if isinstance(entered, Refusal):
+        return entered
+    if isinstance(kept, Refusal):
+        return kept
+    services = services_of(None, options)
+    assignment = Assignment(
+        src_lang=said.src_lang,
+        tgt_lang=said.tgt_lang,
+        pipeline=full_pipeline(services),
+        audio_ref=said.audio_ref,
+        has_own_audio=is_own_ref(said.audio_ref),
+        payload=said.payload,
+    )
+    ask = Ask(
+        session_id=said.session_id,
+        src_lang=said.src_lang,
+        tgt_lang=said.tgt_lang,
+        utterance_index=said.utterance_index,
+        limits=limits,
+        wanted=wanted_of(options, services),
+        bind_key=(options.bind_key if options else None) or "",
+    )
+    trace_id = said.trace_id or request.trace_id
+    submitted = await desk.delivery.place(
+        ask,
+        assignment,
+        principal=name,
+        request_id=said.request_id or "",
+        trace_id=trace_id,
+        number=entered.utterance_index,
+    )
+    if isinstance(submitted, Refusal):
+        return submitted
+    placed, index = submitted.placed, entered.utterance_index
+    if placed.is_new:
+        desk.sessions.adopt(said.session_id, index, submitted.job_id, trace_id, limits.timeout_ms)
+    return DispatchAnswer(
+        job_id=submitted.job_id, node_id=placed.node_id, attempt_id=placed.attempt_id, trace_id=trace_id
+    )
+
+
+async def cancel_job(desk: Desk, request: Request) -> Said:
+    """Nobody wants the result any more."""
+    said: CancelRequest = request.message
+    if not _may_see(request, said.job_id):
+        return refuse("UNKNOWN_JOB", job_id=said.job_id)
+    moved = await cancel(desk.engine, said.job_id, cut(said.reason or "cancelled", 512))
+    return moved if isinstance(moved, Refusal) else StateAnswer(ok=True, state=moved.state)
+
+
+async def show_job(desk: Desk, request: Request) -> Said:
+    """Everything known of a job; with `wait_ms`, when it has ended."""
+    job_id, wait_ms = request.named["job_id"], int(request.query.get("wait_ms", "0"))
+    if not _may_see(request, job_id):
+        return refuse("UNKNOWN_JOB", job_id=job_id)
+    job = await desk.hearing.wait_end(job_id, wait_ms, desk.is_draining)
+    if isinstance(job, Refusal):
+        return job
+    result = await whole_result(desk.engine, job.result)
+    return job_answer(job.record, job.ticket, result, internals=request.principal.is_admin)
+
+
+def _may_see(request: Request, job_id: str) -> bool:
+    """A job is seen by whoever made it, and by those who see everything."""
+    return request.principal.is_admin or is_made_by(job_id, request.principal.name)
+
+
+async def explain(desk: Desk, request: Request) -> Said:
+    """Why a job went where it went, attempt by attempt; with `nodes`, also who could take it now."""
+    query = request.query
+    return await explain_job(
+        desk.engine,
+        request.named["job_id"],
+        nodes=query.get("nodes") == "true",
+        cursor=query.get("cursor", ""),
+        count=int(query.get("limit", "200")),
+    )
+
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/v1/dispatch/f2f",
+        "session",
+        dispatch_job,
+        "Place a job.",
+        answers=DispatchAnswer,
+        reads=read_dispatch,
+        refuses=(
+            "NO_CAPABLE_NODE",
+            "ALL_CANDIDATES_FULL_OR_FAILED",
+            "PREFERRED_NODE_NOT_CAPABLE",
+            "PREFERRED_NODE_UNAVAILABLE",
+            "IDEMPOTENCY_CONFLICT",
+            "RATE_LIMITED",
+        ),
+        tag="jobs",
+    ),
+    Route(
+        "POST",
+        "/v1/job/cancel",
+        "session",
+        cancel_job,
+        "Nobody wants the result any more. Of a job that has ended: its state.",
+        answers=StateAnswer,
+        reads=read_cancel,
+        refuses=("UNKNOWN_JOB",),
+        tag="jobs",
+    ),
+    Route(
+        "GET",
+        "/v1/job/{job_id}",
+        "session",
+        show_job,
+        "Everything known of a job.",
+        answers=JobAnswer,
+        query=(Query("wait_ms", "Answer when the job has ended, at the latest after this.", int, most=MAX_WAIT_MS),),
+        refuses=("UNKNOWN_JOB",),
+        tag="jobs",
+    ),
+    Route(
+        "GET",
+        "/v1/job/{job_id}/explain",
+        "admin",
+        explain,
+        "Why a job went where it went.",
+        answers=Explanation,
+        query=(
+            Query("nodes", "Also who could take it now.", bool),
+            Query("cursor", "Where the last page of nodes ended."),
+            Query("limit", "How many nodes on a page.", int, least=1, most=1_000),
+        ),
+        refuses=("UNKNOWN_JOB",),
+        tag="jobs",
+    ),
+)

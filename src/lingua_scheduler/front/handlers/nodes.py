@@ -1,0 +1,148 @@
+"""What nodes say over HTTP: register, heartbeat, poll, offline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.ids import new_node_id
+from lingua_scheduler.core.records import Standing
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.heartbeat import heartbeat
+from lingua_scheduler.flows.leave import leave
+from lingua_scheduler.flows.register import register
+from lingua_scheduler.front.web import Route
+from lingua_scheduler.protocol.fields import RunningAttempt
+from lingua_scheduler.protocol.http import (
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    NodeRequest,
+    OkAnswer,
+    PollAnswer,
+    PollRequest,
+    RegisterAnswer,
+    RegisterRequest,
+    beating,
+    read_heartbeat,
+    read_offline,
+    read_poll,
+    read_register,
+)
+from lingua_scheduler.protocol.registration import registering
+
+if TYPE_CHECKING:
+    from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.front.web import Request, Said
+
+
+async def register_node(desk: Desk, request: Request) -> Said:
+    """A node joins, or comes back."""
+    said: RegisterRequest = request.message
+    node_id = said.node_id or new_node_id()
+    slots = desk.settings.nodes.default_max_concurrent_jobs
+    registered = await register(
+        desk.engine,
+        desk.cell,
+        node_id,
+        **registering(said, slots=slots),
+        credential=request.principal.name,
+    )
+    if isinstance(registered, Refusal):
+        return registered
+    draining = registered.standing == Standing.draining
+    return RegisterAnswer(
+        ok=True,
+        node_id=node_id,
+        epoch=registered.epoch,
+        cell=desk.cell,
+        health="draining" if draining else said.health or "ready",
+        heartbeat_interval_ms=desk.settings.nodes.heartbeat_interval_ms,
+        node_secret=desk.auth.node_secret(node_id, request.principal),
+        pools=registered.pairs,
+        warnings=registered.warnings,
+    )
+
+
+async def beat(desk: Desk, request: Request) -> Said:
+    """A sign of life, and whatever has changed."""
+    said: HeartbeatRequest = request.message
+    beaten = await heartbeat(desk.engine, desk.cell, said.node_id, said.epoch or "", **beating(said))
+    if isinstance(beaten, Refusal):
+        return beaten
+    return HeartbeatAnswer(
+        ok=True,
+        epoch=beaten.epoch,
+        cancel=[RunningAttempt(job_id=job_id, attempt_id=attempt) for job_id, attempt in beaten.cancel],
+        warnings=beaten.warnings or None,
+        must_register=beaten.must_register or None,
+    )
+
+
+async def poll(desk: Desk, request: Request) -> Said:
+    """The node's work; if there is none, what comes within `wait_ms`."""
+    said: PollRequest = request.message
+    beaten = await heartbeat(desk.engine, desk.cell, said.node_id, said.epoch or "")
+    if isinstance(beaten, Refusal):
+        return beaten
+    taken = await desk.mailboxes.take(said.node_id, said.wait_ms or 0, desk.is_draining)
+    if isinstance(taken, Refusal):
+        return taken
+    assigned = [await desk.delivery.assignment_of(job_id, attempt) for job_id, attempt in taken]
+    return PollAnswer(jobs=[message for message in assigned if not isinstance(message, Refusal)])
+
+
+async def go_offline(desk: Desk, request: Request) -> Said:
+    """The node is gone, and works on nothing any more."""
+    said: NodeRequest = request.message
+    left = await leave(desk.engine, desk.cell, said.node_id, said.epoch or "")
+    return left if isinstance(left, Refusal) else OkAnswer(ok=True)
+
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/v1/node/register",
+        "node",
+        register_node,
+        "A node joins, or comes back.",
+        answers=RegisterAnswer,
+        reads=read_register,
+        refuses=("INVALID_CAPABILITY_SCHEMA", "NODE_ID_CONFLICT", "CELL_FULL"),
+        tag="nodes",
+    ),
+    Route(
+        "POST",
+        "/v1/node/heartbeat",
+        "node",
+        beat,
+        "A sign of life, and whatever has changed.",
+        answers=HeartbeatAnswer,
+        reads=read_heartbeat,
+        refuses=("INVALID_CAPABILITY_SCHEMA", "UNKNOWN_NODE", "STALE_ATTEMPT"),
+        tag="nodes",
+        speaks_for="node_id",
+    ),
+    Route(
+        "POST",
+        "/v1/node/poll",
+        "node",
+        poll,
+        "The node's work, at once or within `wait_ms`.",
+        answers=PollAnswer,
+        reads=read_poll,
+        refuses=("UNKNOWN_NODE", "STALE_ATTEMPT"),
+        tag="nodes",
+        speaks_for="node_id",
+    ),
+    Route(
+        "POST",
+        "/v1/node/offline",
+        "node",
+        go_offline,
+        "The node is gone.",
+        answers=OkAnswer,
+        reads=read_offline,
+        refuses=("UNKNOWN_NODE", "STALE_ATTEMPT"),
+        tag="nodes",
+        speaks_for="node_id",
+    ),
+)

@@ -1,0 +1,108 @@
+"""What the relayer brings out of the outbox, and who must hear of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, Protocol
+
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.front.bells import Bells, rung
+from lingua_scheduler.protocol.errors import CloseCode
+from lingua_scheduler.views.job import read_job
+from lingua_scheduler.views.node import read_node
+
+if TYPE_CHECKING:
+    from lingua_scheduler.core.records import Event
+    from lingua_scheduler.front.delivery import Delivery
+    from lingua_scheduler.front.nodes.links import Links
+    from lingua_scheduler.store.engine import Engine
+    from lingua_scheduler.views.job import Job
+
+#: Whoever waits for the end of a job looks for himself so often: another instance may have heard of it.
+_LOOK_MS: Final = 1_000
+
+log = logging.getLogger(__name__)
+
+
+class Ears(Protocol):
+    """Sessions, as far as they hear what becomes of their jobs."""
+
+    async def ended(self, event: Event) -> None: ...
+
+    async def refused(self, event: Event) -> None: ...
+
+
+class Hearing:
+    """Hands every event to whom it concerns. It bears to be called twice with the same one."""
+
+    def __init__(self, engine: Engine, cell: str, links: Links, delivery: Delivery, sessions: Ears) -> None:
+        self._engine = engine
+        self._cell = cell
+        self._links = links
+        self._delivery = delivery
+        self._sessions = sessions
+        self._ends = Bells()
+
+    async def hear(self, event: Event) -> None:
+        """Hand an event over. What raises comes back."""
+        match event.kind:
+            case "reserved":
+                await self._delivery.carry_again(event.job, event.attempt)
+            case "fenced":
+                self._stop(event)
+            case "ended":
+                self._delivery.errands.drop(event.job, event.attempt)
+                self._ends.ring(event.job)
+                await self._sessions.ended(event)
+            case "refused":
+                self._ends.ring(event.job)
+                await self._sessions.refused(event)
+            case "lost" | "cut_off":
+                await self._hang_up(event)
+            case "mass_silence":
+                log.warning(
+                    "%d nodes are silent at once, and %s are heard: nobody is given up", event.attempt, event.detail
+                )
+            case "forgiven":
+                log.warning(
+                    "node %s did not say whether it stopped job %s; its slot is free again", event.node, event.job
+                )
+            case _:
+                log.error("nobody knows what to do with the event %s", event.kind)
+
+    def _stop(self, event: Event) -> None:
+        """Whatever epoch the node has by now: the same process may still be at work."""
+        self._delivery.errands.drop(event.job, event.attempt)
+        link = self._links.get(event.node)
+        if link is not None:
+            link.cancel(event.job, event.attempt, event.detail)
+
+    async def _hang_up(self, event: Event) -> None:
+        """A node that is still given up although its socket is open must register anew; it does so on a new one."""
+        link = self._links.get(event.node)
+        if link is None or link.epoch != event.epoch:
+            return
+        node = await read_node(self._engine, self._cell, event.node)
+        if isinstance(node, Refusal) or not (node.record.lost_at_ms or node.record.cut_off):
+            return
+        why = "it was silent for too long" if node.record.lost_at_ms else "it did not confirm that it stopped a job"
+        log.warning("node %s must register again: %s", event.node, why)
+        link.hang_up(CloseCode.TIMEOUT, f"register again: {why}")
+
+    def wake(self) -> None:
+        """Whoever waits for an end looks once more."""
+        self._ends.ring_all()
+
+    async def wait_end(self, job_id: str, wait_ms: int, stop: asyncio.Event | None = None) -> Job | Refusal:
+        """The job, as soon as it has ended, or as it is after so long. Nobody waits once `stop` is set."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + wait_ms / 1000
+        with self._ends.listening(job_id) as bell:
+            while True:
+                job = await read_job(self._engine, job_id)
+                left_ms = int((until - clock()) * 1000)
+                stopped = stop is not None and stop.is_set()
+                if isinstance(job, Refusal) or job.record.ended_at_ms or left_ms <= 0 or stopped:
+                    return job
+                await rung(bell, min(left_ms, _LOOK_MS))

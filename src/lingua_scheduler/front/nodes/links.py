@@ -1,0 +1,129 @@
+"""The sockets of nodes that are open here, by node id: who is written to, and who is told to go."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from lingua_scheduler.protocol.codec import encode
+from lingua_scheduler.protocol.errors import CloseCode
+from lingua_scheduler.protocol.node import JobCancel, NodeControl
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterator, Sequence
+
+    from lingua_scheduler.protocol.legacy import Abilities
+    from lingua_scheduler.protocol.node import ToNode
+    from lingua_scheduler.protocol.registration import Registering
+
+    Command = Literal["drain", "resume", "shutdown", "reload_config"]
+
+
+class Wire(Protocol):
+    """What a link is written to: a `Socket`."""
+
+    def write(self, data: str | bytes, *, may_drop: bool = False) -> bool: ...
+
+    def close(self, code: CloseCode, detail: str = "", trace_id: str | None = None) -> Awaitable[None]: ...
+
+
+def new_connection() -> str:
+    """A nonce for a connection: the close of one that was replaced changes nothing."""
+    return secrets.token_hex(16)
+
+
+@dataclass(slots=True, kw_only=True)
+class Known:
+    """A registered node, as its socket knows it."""
+
+    node_id: str
+    epoch: str
+    #: The nonce of its connection.
+    connection: str
+    credential: str
+    abilities: Abilities
+    #: What it last said of itself, to register it again when the engine came back empty.
+    words: Registering
+    #: Of which type each of its services is.
+    types: dict[str, str] = field(default_factory=dict)
+
+
+class Link:
+    """A node that registered over a socket that is open here."""
+
+    def __init__(self, wire: Wire, known: Known) -> None:
+        self._wire = wire
+        self._closing: asyncio.Future[None] | None = None
+        self.known = known
+
+    @property
+    def node_id(self) -> str:
+        """Whose it is."""
+        return self.known.node_id
+
+    @property
+    def epoch(self) -> str:
+        """Of which life of the node."""
+        return self.known.epoch
+
+    @property
+    def abilities(self) -> Abilities:
+        """What the node can do beyond the legacy dialect."""
+        return self.known.abilities
+
+    def write(self, message: ToNode) -> bool:
+        """Write a message, in this very tick if the node reads. False: it will never arrive."""
+        return self._wire.write(encode(message).decode())
+
+    def write_all(self, frames: Sequence[str | bytes]) -> bool:
+        """Write frames that belong together. A node that got only some of them is hung up on."""
+        if not self._wire.write(frames[0]):
+            return False
+        if all(self._wire.write(frame) for frame in frames[1:]):
+            return True
+        self.hang_up(CloseCode.OVERLOADED, "the audio of a job did not fit into what waits to be read")
+        return False
+
+    def cancel(self, job_id: str, attempt_id: int, reason: str) -> bool:
+        """Tell the node to stop working on an attempt."""
+        return self.write(JobCancel(job_id=job_id, attempt_id=attempt_id, reason=reason))
+
+    def control(self, command: Command, reason: str | None = None) -> bool:
+        """Tell the node what the operator wants."""
+        return self.write(NodeControl(command=command, reason=reason))
+
+    def hang_up(self, code: CloseCode, detail: str = "") -> None:
+        """Say why, and close, without waiting for it. Who reads the socket sees its end, and tells the engine."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._wire.close(code, detail))
+
+
+class Links:
+    """At most one for each node: a newer one takes the place of the older."""
+
+    def __init__(self) -> None:
+        self._by_node: dict[str, Link] = {}
+
+    def __iter__(self) -> Iterator[Link]:
+        return iter(list(self._by_node.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_node)
+
+    def get(self, node_id: str) -> Link | None:
+        """The node's link, if its socket is open here."""
+        return self._by_node.get(node_id)
+
+    def add(self, link: Link) -> None:
+        """Take a link in. The older one of the same node is told that it was replaced."""
+        older = self._by_node.get(link.node_id)
+        self._by_node[link.node_id] = link
+        if older is not None and older is not link:
+            older.hang_up(CloseCode.REPLACED)
+
+    def remove(self, link: Link) -> None:
+        """The socket is closed; a newer link of the same node stays."""
+        if self._by_node.get(link.node_id) is link:
+            del self._by_node[link.node_id]

@@ -1,0 +1,110 @@
+"""Which nodes are here: taken in, kept alive while their socket is open, taken in again, let go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.disconnect import disconnect
+from lingua_scheduler.flows.heartbeat import heartbeat
+from lingua_scheduler.flows.register import register
+from lingua_scheduler.front.background import insist
+from lingua_scheduler.front.nodes.phases import Enter, HangUp, Note, Say, told_to_beat, welcome
+from lingua_scheduler.protocol.errors import CloseCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lingua_scheduler.flows.register import Registered
+    from lingua_scheduler.front.delivery import Errands
+    from lingua_scheduler.front.nodes.links import Link, Links
+    from lingua_scheduler.front.nodes.phases import Act
+    from lingua_scheduler.store.engine import Engine
+
+#: An open socket stands for a heartbeat so often.
+KEEP_MS: Final = 10_000
+#: That a socket closed is told for so long; then its node counts as silent.
+_LEAVE_S: Final = 30.0
+
+log = logging.getLogger(__name__)
+
+
+class Roster:
+    """The nodes whose sockets are open here, and the engine that must know of them."""
+
+    def __init__(self, engine: Engine, cell: str, links: Links, errands: Errands) -> None:
+        self._engine = engine
+        self._cell = cell
+        self._links = links
+        self._errands = errands
+
+    async def register(self, enter: Enter, connection: str, credential: str) -> Registered | Refusal:
+        """Take a node in."""
+        return await register(
+            self._engine, self._cell, enter.node_id, connection=connection, credential=credential, **enter.words
+        )
+
+    async def renew(self, link: Link) -> None:
+        """The engine came back without the node: take it in as it last was, with what it has at hand.
+
+        What it works on is unknown there too. It is told to stop that, and its slots are taken until it has.
+        """
+        known = link.known
+        if self._links.get(known.node_id) is not link:
+            # A newer socket has taken its place, and speaks for the node.
+            return
+        words = known.words.copy()
+        words["running"] = [(one.job_id, one.attempt_id) for one in self._errands.of_node(known.node_id)]
+        enter = Enter(known.node_id, words, known.abilities, known.types)
+        answer = await self.register(enter, known.connection, known.credential)
+        if isinstance(answer, Refusal):
+            log.warning("node %s could not be registered again: %s", known.node_id, answer.detail)
+            link.hang_up(CloseCode.TIMEOUT, f"register again: {answer.detail}")
+            return
+        log.warning("node %s was unknown to the engine, and is registered again", known.node_id)
+        known.epoch = answer.epoch
+        self.do(link, welcome(known, answer))
+
+    async def keep_all(self) -> None:
+        """Beat for every open socket, all in one tick. An engine that is away hears the next beat."""
+        await asyncio.gather(*(self._keep(link) for link in self._links))
+
+    async def _keep(self, link: Link) -> None:
+        try:
+            answer = await heartbeat(self._engine, self._cell, link.node_id, link.epoch)
+            if not isinstance(answer, Refusal):
+                self.do(link, told_to_beat(answer))
+            elif answer.code == "UNKNOWN_NODE":
+                await self.renew(link)
+            else:
+                link.hang_up(CloseCode.REPLACED)
+        except (DependencyDown, OutcomeUnknown) as away:
+            log.debug("no beat for node %s: %s", link.node_id, away)
+
+    def do(self, link: Link, acts: Iterable[Act]) -> None:
+        """Do what needs nothing but the link."""
+        for act in acts:
+            match act:
+                case Say(message):
+                    link.write(message)
+                case HangUp(code, detail):
+                    link.hang_up(code, detail)
+                case Note(text):
+                    log.warning("node %s: %s", link.node_id, text)
+                case _:
+                    raise TypeError(f"{act} is not to be done here")
+
+    async def leave(self, link: Link, *, handover: bool) -> None:
+        """The socket is closed. `handover`: we closed it, to stop, so its node has time to come back."""
+        self._links.remove(link)
+        known = link.known
+        try:
+            await insist(
+                lambda: disconnect(self._engine, self._cell, known.node_id, known.connection, handover=handover),
+                _LEAVE_S,
+            )
+        except (DependencyDown, OutcomeUnknown) as away:
+            log.warning("nobody heard that the socket of node %s closed: %s", known.node_id, away)

@@ -1,0 +1,191 @@
+"""A node's socket: what it says goes through the phases, and what comes of that is done."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, assert_never
+
+from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.heartbeat import heartbeat
+from lingua_scheduler.front.background import Background
+from lingua_scheduler.front.nodes.links import Link, new_connection
+from lingua_scheduler.front.nodes.phases import (
+    Beat,
+    Enter,
+    HangUp,
+    Live,
+    Mark,
+    Note,
+    Pass,
+    Registering,
+    Renew,
+    Say,
+    Tell,
+)
+from lingua_scheduler.front.nodes.roster import Roster
+from lingua_scheduler.front.nodes.words import PATIENCE_S, Words
+from lingua_scheduler.protocol.codec import encode
+from lingua_scheduler.protocol.errors import CloseCode, error_message, refusal_of
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from lingua_scheduler.front.auth import Peer, Principal
+    from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.front.nodes.phases import Act
+    from lingua_scheduler.front.socket import Socket
+
+#: A node registers within this, or is sent away.
+REGISTER_S: Final = 10.0
+#: So many words of a node may be on their way to the engine at once; then nothing more is read from it.
+MAX_UNDER_WAY: Final = 64
+
+
+async def serve_node(desk: Desk, socket: Socket, peer: Peer) -> None:
+    """From the open socket of somebody who wants to be a node to its end."""
+    entered = await _Entrance(desk, socket, peer).let_in()
+    if entered is not None:
+        await _Servant(desk, socket, *entered).serve()
+
+
+def _roster(desk: Desk) -> Roster:
+    return Roster(desk.engine, desk.cell, desk.links, desk.delivery.errands)
+
+
+class _Entrance:
+    """Where a socket becomes a node's."""
+
+    def __init__(self, desk: Desk, socket: Socket, peer: Peer) -> None:
+        self._desk = desk
+        self._socket = socket
+        self._peer = peer
+        self._phase = Registering(slots=desk.settings.nodes.default_max_concurrent_jobs)
+        self._until = asyncio.get_running_loop().time() + REGISTER_S
+
+    async def let_in(self) -> tuple[Link, Live] | None:
+        """The node's link, once it has registered, and its next phase; None: it is gone, or was sent away."""
+        while True:
+            try:
+                async with asyncio.timeout_at(self._until):
+                    data = await self._socket.receive()
+            except TimeoutError:
+                await self._close(CloseCode.TIMEOUT, f"no node_register within {REGISTER_S:g} s")
+                return None
+            if data is None:
+                return None
+            for act in self._phase.hear(data):
+                match act:
+                    case Say(message):
+                        self._socket.write(encode(message).decode())
+                    case HangUp(code, detail):
+                        await self._close(code, detail)
+                        return None
+                    case Enter():
+                        entered = await self._enter(act)
+                        if entered is not None or self._socket.is_closed:
+                            return entered
+                    case _:
+                        raise TypeError(f"{act} of somebody who is not registered")
+
+    async def _enter(self, enter: Enter) -> tuple[Link, Live] | None:
+        principal = self._principal(enter.token)
+        if isinstance(principal, Refusal):
+            is_unknown = principal.code == "UNAUTHENTICATED"
+            await self._close(CloseCode.UNAUTHENTICATED if is_unknown else CloseCode.FORBIDDEN, principal.detail)
+            return None
+        connection, roster = new_connection(), _roster(self._desk)
+        answer = await roster.register(enter, connection, principal.name)
+        if isinstance(answer, Refusal):
+            for act in self._phase.refused(answer):
+                if isinstance(act, Say):
+                    self._socket.write(encode(act.message).decode())
+            return None
+        live, acts = self._phase.entered(enter, answer, connection, principal.name)
+        link = Link(self._socket, live.known)
+        # Before anything else is waited for: from now on the node can be given jobs.
+        self._desk.links.add(link)
+        roster.do(link, acts)
+        return link, live
+
+    def _principal(self, token: str | None) -> Principal | Refusal:
+        return self._peer.principal or self._desk.auth.admit_token("node", token)
+
+    async def _close(self, code: CloseCode, detail: str) -> None:
+        await self._socket.close(code, detail, self._peer.trace_id)
+
+
+class _Servant:
+    """Listens to a registered node, does what it says, and tells the engine when it is gone."""
+
+    def __init__(self, desk: Desk, socket: Socket, link: Link, live: Live) -> None:
+        self._desk = desk
+        self._socket = socket
+        self._link = link
+        self._live = live
+        self._roster = _roster(desk)
+        self._words = Words(desk.engine, desk.delivery, result_ttl_ms=desk.result_ttl_ms)
+        self._under_way = Background()
+
+    async def serve(self) -> None:
+        """Until the socket is closed, by whomever; its last words are heard to the end."""
+        try:
+            while (data := await self._socket.receive()) is not None:
+                for act in self._live.hear(data):
+                    await self._do(act)
+        finally:
+            await self._roster.leave(self._link, handover=self._desk.is_draining.is_set())
+            await self._under_way.close(patience_s=PATIENCE_S)
+
+    async def _do(self, act: Act) -> None:
+        """Words go to the engine in their order, but no word waits for the answer to another."""
+        match act:
+            case Say() | HangUp() | Note():
+                self._roster.do(self._link, [act])
+            case Enter():
+                await self._enter(act)
+            case Renew():
+                await self._roster.renew(self._link)
+            case Mark(service, kind):
+                self._desk.marker.saw(self._link.node_id, service, kind)
+            case Pass(message):
+                errand = self._desk.delivery.errands.get(message.job_id, self._link.node_id)
+                if errand is not None:
+                    self._desk.sessions.partial(errand, message)
+            case Beat():
+                await self._begin(self._beat(act), "a heartbeat")
+            case Tell(message):
+                await self._begin(self._tell(act), f"a word about job {message.job_id}")
+            case _:
+                assert_never(act)
+
+    async def _begin(self, work: Coroutine[object, object, None], name: str) -> None:
+        await self._under_way.room(MAX_UNDER_WAY)
+        self._under_way.spawn(work, name)
+
+    async def _tell(self, tell: Tell) -> None:
+        refusal = await self._words.tell(self._link.known, tell.message)
+        self._roster.do(self._link, self._live.told(tell.message, refusal))
+
+    async def _beat(self, beat: Beat) -> None:
+        try:
+            answer = await heartbeat(self._desk.engine, self._desk.cell, self._link.node_id, beat.epoch, **beat.words)
+            for act in self._live.beaten(beat, answer):
+                await self._do(act)
+        except (DependencyDown, OutcomeUnknown) as away:
+            self._say(away)
+
+    async def _enter(self, enter: Enter) -> None:
+        """The node compares notes on the same socket: what it said before is heard before."""
+        await self._under_way.room(1)
+        known = self._link.known
+        try:
+            answer = await self._roster.register(enter, known.connection, known.credential)
+        except (DependencyDown, OutcomeUnknown) as away:
+            self._say(away)
+            return
+        entered = self._live.refused(answer) if isinstance(answer, Refusal) else self._live.entered(enter, answer)
+        self._roster.do(self._link, entered)
+
+    def _say(self, away: LinguaError) -> None:
+        self._link.write(error_message(refusal_of(away)))

@@ -1,0 +1,149 @@
+"""What a node says about an attempt, told to the engine; also if that is away for a moment, for no word may be lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.core.job_state import LIVE_STATES
+from lingua_scheduler.core.refusal import Invalid, Refusal
+from lingua_scheduler.flows.ack import ack
+from lingua_scheduler.flows.done import done
+from lingua_scheduler.flows.erase_audio import erase_audio
+from lingua_scheduler.flows.fail import Failed, fail
+from lingua_scheduler.flows.started import started
+from lingua_scheduler.flows.stopped import stopped
+from lingua_scheduler.flows.store_audio import store_audio
+from lingua_scheduler.front.audio import SPEECH_TTL_MS, speech_ref
+from lingua_scheduler.front.background import insist
+from lingua_scheduler.protocol.codec import encode
+from lingua_scheduler.protocol.errors import refusal_of
+from lingua_scheduler.protocol.failures import Failing, failing
+from lingua_scheduler.protocol.node import JobAck, JobNack, JobResult, JobStarted, JobStopped
+from lingua_scheduler.protocol.speech import audio_of
+from lingua_scheduler.views.whereabouts import At, read_whereabouts
+
+if TYPE_CHECKING:
+    from lingua_scheduler.front.delivery import Delivery
+    from lingua_scheduler.front.nodes.links import Known
+    from lingua_scheduler.front.nodes.phases import AttemptMessage
+    from lingua_scheduler.store.engine import Engine
+
+#: For so long a word is told again while the engine is away. All flows bear to hear it twice.
+PATIENCE_S: Final = 10.0
+
+#: What of a result is said elsewhere, or is not for its caller.
+_NOT_KEPT: Final = frozenset(
+    {"job_id", "attempt_id", "node_id", "session_id", "trace_id", "utterance_index", "success", "error", "tts_audio"}
+)
+
+
+def result_text(message: JobResult, tts_ref: str = "") -> str:
+    """A result as it is stored: the node's own fields, as JSON; its speech is elsewhere, under `tts_ref`."""
+    said = {
+        name: value
+        for name in message.__struct_fields__
+        if name not in _NOT_KEPT and (value := getattr(message, name)) is not None
+    }
+    if tts_ref:
+        said["tts_ref"] = tts_ref
+    return encode(said).decode()
+
+
+class Words:
+    """Tells the engine, and whoever else must know."""
+
+    def __init__(self, engine: Engine, delivery: Delivery, *, result_ttl_ms: int) -> None:
+        self._engine = engine
+        self._delivery = delivery
+        self._result_ttl_ms = result_ttl_ms
+
+    async def tell(self, known: Known, message: AttemptMessage) -> Refusal | None:
+        """Tell it, for a while also to an engine that is away. None: it was taken."""
+        try:
+            return await insist(lambda: self._tell(known, message), PATIENCE_S)
+        except LinguaError as error:
+            refusal = refusal_of(error)
+            if refusal.code == "INTERNAL":
+                raise
+            return refusal
+
+    async def _tell(self, known: Known, message: AttemptMessage) -> Refusal | None:
+        attempt = (self._engine, message.job_id, message.attempt_id, known.node_id, known.epoch)
+        match message:
+            case JobAck():
+                return self._accepted(known, message, await ack(*attempt))
+            case JobStarted():
+                return _refusal(await started(*attempt))
+        if isinstance(message, JobStopped):
+            refusal = _refusal(await stopped(*attempt))
+        elif isinstance(message, JobNack) or not message.success:
+            refusal = await self._fail(known, message, failing(message))
+        else:
+            refusal = await self._done(known, message)
+        self._delivery.errands.drop(message.job_id, message.attempt_id)
+        return refusal
+
+    def _accepted(self, known: Known, message: JobAck, answer: object) -> Refusal | None:
+        if not isinstance(answer, Refusal):
+            self._delivery.accepted(message.job_id, known.node_id)
+        return _refusal(answer)
+
+    async def _fail(self, known: Known, message: JobNack | JobResult, words: Failing) -> Refusal | None:
+        answer = await fail(self._engine, message.job_id, message.attempt_id, known.node_id, known.epoch, **words)
+        if isinstance(answer, Failed) and answer.reserved:
+            self._delivery.carry_soon(message.job_id, answer.attempt_id)
+        return _refusal(answer)
+
+    async def _done(self, known: Known, message: JobResult) -> Refusal | None:
+        """Speech first, then the result that names it. What cannot be stored is a failure of the attempt."""
+        kept = await self._keep_speech(known, message)
+        if isinstance(kept, Refusal):
+            reason = f"its result cannot be kept: {kept.detail}"
+            await self._fail(known, message, Failing(reason=reason, overloaded=False, retry_after_ms=0))
+            return kept
+        answer = await done(
+            self._engine,
+            message.job_id,
+            message.attempt_id,
+            known.node_id,
+            known.epoch,
+            result=result_text(message, kept),
+            result_ttl_ms=self._result_ttl_ms,
+        )
+        if isinstance(answer, Refusal) and kept:
+            await erase_audio(self._engine, kept)
+        return _refusal(answer)
+
+    async def _keep_speech(self, known: Known, message: JobResult) -> str | Refusal:
+        """Where the speech is kept; "": there is none, or the attempt is not the current one and nobody wants it.
+
+        Under the attempt's own name: a late result cannot overwrite what a newer attempt said.
+        """
+        if not message.tts_audio or not await self._is_current(known, message):
+            return ""
+        try:
+            audio = audio_of("tts_audio", message.tts_audio)
+        except Invalid as invalid:
+            return invalid.refusal
+        ref = speech_ref(message.job_id, message.attempt_id)
+        stored = await store_audio(
+            self._engine, ref, audio, owner=message.job_id, media=message.tts_format or "", ttl_ms=SPEECH_TTL_MS
+        )
+        return stored if isinstance(stored, Refusal) else ref
+
+    async def _is_current(self, known: Known, message: JobResult) -> bool:
+        """Whether the node has the job now. If it is not known here that it got it, the engine knows."""
+        errand = self._delivery.errands.get(message.job_id, known.node_id)
+        if errand is not None:
+            return errand.attempt_id == message.attempt_id
+        at = await read_whereabouts(self._engine, message.job_id)
+        return (
+            isinstance(at, At)
+            and (at.node_id, at.attempt_id) == (known.node_id, message.attempt_id)
+            and at.state in LIVE_STATES
+        )
+
+
+def _refusal(answer: object) -> Refusal | None:
+    return answer if isinstance(answer, Refusal) else None

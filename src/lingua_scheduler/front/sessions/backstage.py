@@ -1,0 +1,262 @@
+"""Everything that a session asks of the engine and of the nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.core.ids import new_job_id
+from lingua_scheduler.core.job_state import LIVE_STATES
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.replay import FORGOTTEN, Missing
+from lingua_scheduler.flows.admit import admit
+from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.flows.drop_session import drop_session
+from lingua_scheduler.flows.enter_session import enter_session
+from lingua_scheduler.flows.erase_audio import erase_audio
+from lingua_scheduler.flows.release import release
+from lingua_scheduler.flows.save_session import save_session
+from lingua_scheduler.flows.store_audio import store_audio
+from lingua_scheduler.flows.take_session import take_session
+from lingua_scheduler.front.assignment import Assignment
+from lingua_scheduler.front.sessions.results import missing_result, read_result, translation_result, tts_ref_of
+from lingua_scheduler.front.sessions.state import Saved, pack_state, unpack_state
+from lingua_scheduler.front.submit import Ask
+from lingua_scheduler.protocol.options import full_pipeline, limits_of, wanted_of
+from lingua_scheduler.views.audio import read_audio
+from lingua_scheduler.views.job import read_job
+from lingua_scheduler.views.node import read_node
+from lingua_scheduler.views.pairing import read_pairing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lingua_scheduler.core.replay import Event
+    from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.front.sessions.effects import Number, Submit
+    from lingua_scheduler.front.sessions.rules import SessionRules
+    from lingua_scheduler.front.sessions.said import Said
+    from lingua_scheduler.front.sessions.state import About, Sent
+    from lingua_scheduler.protocol.session import MissingResult, TranslationResult
+    from lingua_scheduler.views.job import Job
+
+#: The bucket of those who need no token.
+_NOBODY: Final = "nobody"
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """How a job is: its state, None if there is none; and until when its node may be gone without being given up."""
+
+    state: str | None
+    grace_until_ms: int = 0
+
+
+class Backstage:
+    """Nothing here knows a session's phase, and nothing here waits for a client."""
+
+    def __init__(self, desk: Desk, rules: SessionRules) -> None:
+        self._desk = desk
+        self._engine = desk.engine
+        self._rules = rules
+
+    async def paired(self, code: str) -> str | Refusal:
+        """The node that a pairing code stands for."""
+        pairing = await read_pairing(self._engine, code)
+        return pairing if isinstance(pairing, Refusal) else pairing.node_id
+
+    # The session itself.
+
+    async def save(self, saved: Saved, owner: str, *, create: bool) -> Refusal | None:
+        """Save the state, if it is still this owner's."""
+        about = saved.about
+        answer = await save_session(
+            self._engine,
+            about.session_id,
+            owner,
+            pack_state(saved),
+            self._rules.state_ttl_ms,
+            principal=about.principal,
+            token=about.token_hash,
+            next_index=saved.next_index,
+            create=create,
+        )
+        return answer if isinstance(answer, Refusal) else None
+
+    async def take(self, session_id: str, owner: str, principal: str, token_hash: str) -> Saved | Refusal | None:
+        """Go on with a session; None: it is of another version."""
+        taken = await take_session(
+            self._engine,
+            session_id,
+            owner,
+            ttl_ms=self._rules.order.window_ms,
+            principal=principal,
+            token=token_hash,
+        )
+        return taken if isinstance(taken, Refusal) else unpack_state(taken.state)
+
+    async def drop(self, session_id: str, owner: str) -> None:
+        """The session is over."""
+        await drop_session(self._engine, session_id, owner)
+
+    # Its utterances.
+
+    async def enter(self, about: About, number: Number) -> int | Refusal:
+        """One more utterance: whether it may come, and its number, which is never below what was given before."""
+        rates = self._desk.settings.rates
+        admitted, index = await asyncio.gather(
+            admit(self._engine, about.principal or _NOBODY, rates.submits_per_s, rates.submits_burst),
+            self._enter(about, number.index),
+        )
+        if isinstance(admitted, Refusal):
+            return admitted
+        if isinstance(index, int) and number.index is None and index < number.at_least:
+            # The engine has forgotten some numbers, or never heard of them.
+            return await self._enter(about, number.at_least)
+        return index
+
+    async def _enter(self, about: About, index: int | None) -> int | Refusal:
+        rules = self._rules
+        entered = await enter_session(
+            self._engine,
+            about.session_id,
+            about.principal,
+            utterance_index=index,
+            rate=rules.rate_per_s,
+            burst=rules.burst,
+            ttl_ms=rules.state_ttl_ms,
+        )
+        return entered if isinstance(entered, Refusal) else entered.utterance_index
+
+    def new_job_id(self, maker: str) -> str:
+        """For a job that is to be."""
+        return new_job_id(self._desk.cell, maker)
+
+    async def place(self, about: About, submit: Submit, waits: Callable[[], None]) -> Refusal | None:
+        """Store the audio and place the job; `waits` is told if it must wait. What is not placed leaves nothing."""
+        said, ref = submit.said, audio_ref_of(submit.job_id)
+        limits = limits_of(said.options, self._rules.job)
+        stored = await store_audio(
+            self._engine,
+            ref,
+            said.audio,
+            owner=about.principal,
+            media=said.audio_format,
+            ttl_ms=limits.timeout_ms + self._rules.audio_ttl_ms,
+        )
+        if isinstance(stored, Refusal):
+            return stored
+        direction = said.direction
+        assert direction is not None  # noqa: S101 - what has none was refused
+        ask = Ask(
+            session_id=about.session_id,
+            src_lang=direction.pair.src,
+            tgt_lang=direction.pair.tgt,
+            utterance_index=submit.index,
+            limits=limits,
+            wanted=wanted_of(said.options, said.services, two_way=direction.two_way, wait_ms=self._rules.wait_ms),
+            bind_key=said.bind_key,
+        )
+        try:
+            submitted = await self._desk.delivery.place(
+                ask, assignment_of(said, ref), said.audio, trace_id=said.trace_id, new_id=submit.job_id, waits=waits
+            )
+        except (asyncio.CancelledError, LinguaError):
+            await self._erase(ref)
+            raise
+        if isinstance(submitted, Refusal):
+            await self._erase(ref)
+            return submitted
+        return None
+
+    async def _erase(self, ref: str) -> None:
+        """If the engine is away it goes by itself."""
+        with contextlib.suppress(LinguaError):
+            await erase_audio(self._engine, ref)
+
+    async def cancel(self, job_id: str) -> None:
+        """Nobody waits for this job any more."""
+        await cancel(self._engine, job_id, "its client waits no longer")
+
+    async def release(self, job_id: str) -> None:
+        """Erase what was said, what came of it, and the audio of both."""
+        job = await read_job(self._engine, job_id)
+        result = None if isinstance(job, Refusal) else read_result(job)
+        refs = [ref for ref in (audio_ref_of(job_id), _own_speech(job_id, result or {})) if ref]
+        await asyncio.gather(self._release(job_id), *(erase_audio(self._engine, ref) for ref in refs))
+
+    async def _release(self, job_id: str) -> None:
+        """Whoever releases a job does not want it, also if it has not ended yet."""
+        released = await release(self._engine, job_id)
+        if isinstance(released, Refusal) and released.code == "NOT_ENDED":
+            await self.cancel(job_id)
+            await release(self._engine, job_id)
+
+    async def look(self, job_id: str) -> Seen:
+        """How a job is."""
+        job = await read_job(self._engine, job_id)
+        if isinstance(job, Refusal):
+            return Seen(None)
+        if job.record.state not in LIVE_STATES:
+            return Seen(job.record.state)
+        node = await read_node(self._engine, self._desk.cell, job.record.node)
+        return Seen(job.record.state, 0 if isinstance(node, Refusal) else node.record.away_until_ms)
+
+    async def answer(
+        self, about: About, event: Event, sent: Sent | None, now_ms: int
+    ) -> TranslationResult | MissingResult:
+        """What goes out, with its text and its speech. What was kept for too long is missing."""
+        if isinstance(event.outcome, Missing):
+            return missing_result(about, event, sent, event.outcome.reason)
+        job = await read_job(self._engine, event.outcome.body.decode())
+        result = None if isinstance(job, Refusal) else read_result(job)
+        if isinstance(job, Refusal) or result is None:
+            return missing_result(about, event, sent, FORGOTTEN)
+        return translation_result(about, event, sent, job, result, await self._speech(job, result), now_ms)
+
+    async def _speech(self, job: Job, result: dict[str, Any]) -> bytes:
+        ref = _own_speech(job.ticket.job, result)
+        audio = await read_audio(self._engine, ref) if ref else None
+        return b"" if audio is None or isinstance(audio, Refusal) else audio.audio
+
+
+def audio_ref_of(job_id: str) -> str:
+    """Under which name the audio of an utterance is kept."""
+    return f"{job_id}.said"
+
+
+def _own_speech(job_id: str, result: dict[str, Any]) -> str:
+    """The speech that came of a job. A node may name only what belongs to the job."""
+    ref = tts_ref_of(result)
+    return ref if ref.startswith(f"{job_id}.") else ""
+
+
+def assignment_of(said: Said, audio_ref: str) -> Assignment:
+    """What a node is told of an utterance."""
+    direction = said.direction
+    assert direction is not None  # noqa: S101 - what has none was refused
+    return Assignment(
+        src_lang=direction.src_lang,
+        tgt_lang=direction.tgt_lang,
+        pipeline=full_pipeline(said.services),
+        audio_format=said.audio_format,
+        sample_rate=said.sample_rate,
+        dialect=said.dialect,
+        features=said.features,
+        mode=direction.mode,
+        lang_a=direction.lang_a,
+        lang_b=direction.lang_b,
+        auto_langs=direction.auto_langs,
+        candidates=direction.candidates,
+        enable_streaming_asr=said.enable_streaming_asr,
+        partial_update_interval_ms=said.partial_update_interval_ms,
+        turn_id=said.turn_id,
+        is_manual_cut=said.is_manual_cut,
+        is_timeout_triggered=said.is_timeout_triggered,
+        is_max_duration_triggered=said.is_max_duration_triggered,
+        audio_ref=audio_ref,
+        has_own_audio=True,
+    )

@@ -1,0 +1,370 @@
+"""What a session owes its client: every utterance that was said, until its one answer is confirmed. No I/O, no clock.
+
+Utterances stand in line for their number, one after the other, so that they are numbered as they were said. From then
+on each is expected, and ends once: by its result, by a refusal, by the end of its job, or because others have waited
+too long for it. What is refused before it has a number stands in the same line, without its audio.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from lingua_scheduler.core.job_state import ENDS
+from lingua_scheduler.core.order import GAP_TIMEOUT, Order, Settled
+from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.core.replay import Missing, Result
+from lingua_scheduler.front.sessions.effects import (
+    Abandon,
+    Announce,
+    Close,
+    Effect,
+    Look,
+    Number,
+    Release,
+    Save,
+    Submit,
+    Write,
+)
+from lingua_scheduler.front.sessions.hints import Hints
+from lingua_scheduler.front.sessions.said import Said
+from lingua_scheduler.front.sessions.state import Saved, Sent
+from lingua_scheduler.protocol.errors import END_CODES, CloseCode, error_message, missing_reason
+from lingua_scheduler.protocol.options import limits_of
+
+if TYPE_CHECKING:
+    from lingua_scheduler.core.replay import Event, Outcome
+    from lingua_scheduler.front.assignment import Errand
+    from lingua_scheduler.front.sessions.rules import SessionRules
+    from lingua_scheduler.front.sessions.state import About
+    from lingua_scheduler.protocol.node import NodeAsrPartial
+
+#: Why an utterance is missing of which nobody knows anything any more.
+LOST: Final = "lost"
+#: So many jobs are looked at at once.
+_MAX_LOOKS: Final = 64
+
+
+class _InLine(msgspec.Struct):
+    """Stands in line for its number, or, if it is refused, for its turn to be announced."""
+
+    said: Said
+    refusal: Refusal | None = None
+    asked: bool = False
+
+
+class Ledger:
+    """Every method says what is to be done; `take` belongs to each change and is called by it."""
+
+    def __init__(self, rules: SessionRules, about: About, now_ms: int) -> None:
+        self.rules = rules
+        self.about = about
+        self.order = Order(rules.order)
+        self.sent: dict[int, Sent] = {}
+        self.next_index = 0
+        self.hints = Hints(about.session_id, rules.backpressure_ms)
+        self.away_since_ms: int | None = None
+        self._line: deque[_InLine] = deque()
+        #: What is being placed, and how many bytes of audio that are.
+        self._unplaced: dict[int, int] = {}
+        self._unplaced_bytes = 0
+        #: Their nodes have them, though it is not known yet that they were placed.
+        self._accepted: dict[int, Errand] = {}
+        #: They were being placed elsewhere: until when their jobs may still turn up.
+        self._doubtful: dict[int, int] = {}
+        self._save_at_ms = now_ms + rules.save_every_ms
+
+    @classmethod
+    def load(cls, rules: SessionRules, saved: Saved, now_ms: int) -> Ledger:
+        """Go on with what was saved elsewhere. Whether what was on its way there has its job is to be seen."""
+        ledger = cls(rules, saved.about, now_ms)
+        ledger.order = Order.load(rules.order, saved.order)
+        ledger.order.away(now_ms)
+        ledger.away_since_ms = now_ms
+        ledger.sent, ledger.next_index = dict(saved.sent), saved.next_index
+        for index in ledger.order.awaited:
+            ledger.sent[index].looked_ms = 0
+            if not ledger.sent[index].is_placed:
+                ledger._doubtful[index] = now_ms + rules.doubt_ms
+        return ledger
+
+    def save(self) -> Saved:
+        """All that is needed to go on elsewhere."""
+        return Saved(about=self.about, order=self.order.save(), sent=self.sent, next_index=self.next_index)
+
+    @property
+    def is_settled(self) -> bool:
+        """Nobody waits for anything."""
+        return not self._line and not self.order.pending
+
+    @property
+    def coming_index(self) -> int:
+        """The number that the next utterance of a stream will have, unless somebody else takes it."""
+        return self.next_index + len(self._line)
+
+    # Saying something.
+
+    def room_for(self, size: int) -> Refusal | None:
+        """Why no more audio may be on its way just now."""
+        rules = self.rules
+        number = len(self._unplaced) + sum(one.refusal is None for one in self._line)
+        size += self._unplaced_bytes + sum(len(one.said.audio) for one in self._line)
+        if number < rules.max_unplaced and size <= rules.max_unplaced_bytes:
+            return None
+        return Refusal("RATE_LIMITED", "Too many utterances are on their way; wait until some have their node.")
+
+    def say(self, said: Said, refusal: Refusal | None, now_ms: int) -> list[Effect]:
+        """An utterance was said. One that is refused is told so at once; its turn to be missing comes later."""
+        effects: list[Effect] = []
+        if refusal is not None:
+            effects.append(Write(error_message(refusal, said.trace_id)))
+            said = msgspec.structs.replace(said, audio=b"")
+        self._line.append(_InLine(said, refusal))
+        if len(self._line) + self.order.pending > self.rules.max_open:
+            effects.append(Close(CloseCode.RATE_LIMITED, "too many utterances without an answer"))
+        return effects + self._advance(now_ms)
+
+    def _advance(self, now_ms: int) -> list[Effect]:
+        """Let those go on who stand first in line: the refused at once, one other after it got its number."""
+        effects: list[Effect] = []
+        while self._line:
+            first = self._line[0]
+            if first.refusal is None:
+                if not first.asked:
+                    first.asked = True
+                    effects.append(Number(first.said.index, self.next_index))
+                break
+            self._line.popleft()
+            index = self.next_index if first.said.index is None else first.said.index
+            effects += self._expect(index, first.said, now_ms, refused=first.refusal)
+        return effects
+
+    def numbered(self, index: int, job_id: str, now_ms: int) -> list[Effect]:
+        """The first in line has its number, and is on its way. Its job has its id before there is the job."""
+        first = self._line.popleft()
+        return self._expect(index, first.said, now_ms, job_id=job_id) + self._advance(now_ms)
+
+    def not_numbered(self, refusal: Refusal, now_ms: int) -> list[Effect]:
+        """The first in line may not go on."""
+        first = self._line[0]
+        first.refusal = refusal
+        told = [Write(error_message(refusal, first.said.trace_id)), *self.hints.pressed(refusal, now_ms)]
+        return told + self._advance(now_ms)
+
+    def _expect(
+        self, index: int, said: Said, now_ms: int, *, job_id: str = "", refused: Refusal | None = None
+    ) -> list[Effect]:
+        """From now on the client waits for this one. Only an index that is in use, or is past, makes no utterance."""
+        deadline_ms = now_ms + limits_of(said.options, self.rules.job).timeout_ms
+        try:
+            self.order.expect(index, deadline_ms, now_ms)
+        except Invalid as invalid:
+            return [] if refused else [Write(error_message(invalid.refusal, said.trace_id))]
+        self.next_index = max(self.next_index, index + 1)
+        self.sent[index] = Sent(said.trace_id, said.heard_ms, job_id, web_ms=said.web_ms)
+        self.hints.began(index, said.trace_id, said.began_ms)
+        if refused is not None:
+            return [self.hints.error(index, refused.code, now_ms), *self._settle(index, _missing(refused), now_ms)]
+        self._unplaced[index] = len(said.audio)
+        self._unplaced_bytes += len(said.audio)
+        return [Submit(index, job_id, said)]
+
+    def _left(self, index: int) -> None:
+        """It is not being placed any more."""
+        self._unplaced_bytes -= self._unplaced.pop(index, 0)
+
+    # What becomes of it.
+
+    def placed(self, index: int, now_ms: int) -> list[Effect]:
+        """It has its job, which may have ended already, or be about to be cancelled."""
+        self._left(index)
+        known, accepted = self.sent.get(index), self._accepted.pop(index, None)
+        if known is None:
+            return []
+        known.is_placed, known.looked_ms = True, now_ms
+        if index not in self.order.awaited:
+            return [Save()]
+        effects: list[Effect] = [Save(), self.hints.show("DISPATCHED", index, now_ms, job_id=known.job_id)]
+        if accepted is not None:
+            effects += self.accepted(accepted, now_ms)
+        return effects
+
+    def adopt(self, index: int, job_id: str, trace_id: str, deadline_ms: int, now_ms: int) -> list[Effect]:
+        """Somebody else submitted a job for this session: its answer comes here too, in its turn."""
+        try:
+            self.order.expect(index, deadline_ms, now_ms)
+        except Invalid:
+            return []
+        self.next_index = max(self.next_index, index + 1)
+        self.sent[index] = Sent(trace_id, now_ms, job_id, is_placed=True, looked_ms=now_ms)
+        self.hints.began(index, trace_id, now_ms)
+        return [Save()]
+
+    def refused(self, index: int, refusal: Refusal, now_ms: int) -> list[Effect]:
+        """It was not accepted: that is told at once, and in its turn that it is missing."""
+        self._left(index)
+        self._accepted.pop(index, None)
+        if index not in self.order.awaited:
+            return []
+        self.sent[index].job_id = ""
+        told: list[Effect] = [
+            Write(error_message(refusal, self.sent[index].trace_id)),
+            self.hints.error(index, refusal.code, now_ms),
+            *self.hints.pressed(refusal, now_ms),
+        ]
+        return told + self._settle(index, _missing(refusal), now_ms)
+
+    def accepted(self, errand: Errand, now_ms: int) -> list[Effect]:
+        """A node has it. That may be heard before it is known that it was placed."""
+        known = self._awaited(errand)
+        if known is None:
+            return []
+        if not known.is_placed:
+            self._accepted[errand.utterance_index] = errand
+            return []
+        return [self.hints.show("NODE_ACCEPTED", errand.utterance_index, now_ms, job_id=errand.job_id)]
+
+    def partial(self, errand: Errand, message: NodeAsrPartial, now_ms: int) -> list[Effect]:
+        """What was understood so far. Whoever has the answer does not need it."""
+        if self._awaited(errand) is None:
+            return []
+        is_final = message.is_final is True
+        return self.hints.partial(errand.utterance_index, errand.job_id, message.text, is_final=is_final, now_ms=now_ms)
+
+    def _awaited(self, errand: Errand) -> Sent | None:
+        """The utterance that a node speaks of, if it is one that is awaited, and not another with its number."""
+        known = self.sent.get(errand.utterance_index)
+        if known is None or known.job_id != errand.job_id:
+            return None
+        return known if errand.utterance_index in self.order.awaited else None
+
+    def ended(self, index: int, state: str, now_ms: int) -> list[Effect]:
+        """Its job has ended."""
+        known = self.sent.get(index)
+        if known is None:
+            return []
+        if state == "FINISHED":
+            shown = self.hints.show("NMT_DONE", index, now_ms, job_id=known.job_id)
+            return [shown, *self._settle(index, Result(known.job_id.encode()), now_ms)]
+        shown = self.hints.error(index, END_CODES.get(state, state), now_ms, job_id=known.job_id)
+        return [shown, *self._settle(index, Missing(missing_reason(state)), now_ms)]
+
+    def seen(self, index: int, state: str | None, grace_until_ms: int, now_ms: int) -> list[Effect]:
+        """How its job is; None: there is no such job any more. One in a grace keeps others waiting for no gap."""
+        if index not in self.order.awaited:
+            return []
+        if state is None:
+            return [] if now_ms < self._doubtful.get(index, 0) else self._settle(index, Missing(LOST), now_ms)
+        self._doubtful.pop(index, None)
+        self.sent[index].is_placed = True
+        if state in ENDS:
+            return self.ended(index, state, now_ms)
+        self.order.hold(index, grace_until_ms, now_ms)
+        return self.take(now_ms)
+
+    def _settle(self, index: int, outcome: Outcome, now_ms: int) -> list[Effect]:
+        if self.order.settle(index, outcome, now_ms) is not Settled.kept:
+            return []
+        return [Save(), *self.take(now_ms)]
+
+    def take(self, now_ms: int) -> list[Effect]:
+        """What goes out by now, and what that leaves to be done."""
+        taken = self.order.take(now_ms)
+        effects: list[Effect] = [Abandon(index, self.sent[index].job_id) for index in taken.cancel]
+        effects += [self.hints.error(index, GAP_TIMEOUT.upper(), now_ms) for index in taken.cancel]
+        if taken.events:
+            effects.append(Announce(taken.events))
+        return effects + self._released(taken.forgotten)
+
+    def _released(self, indexes: list[int]) -> list[Effect]:
+        """These are confirmed, or kept no longer."""
+        gone = [self.sent.pop(index) for index in indexes if index in self.sent]
+        self.hints.forget(indexes)
+        effects: list[Effect] = [Release(one.job_id) for one in gone if one.job_id]
+        return [*effects, Save()] if gone else []
+
+    # The client, and time.
+
+    def confirm(self, last_event_id: int | None) -> list[Effect]:
+        """The client has all up to this event."""
+        return [] if last_event_id is None else self._released(self.order.confirm(last_event_id))
+
+    def away(self, now_ms: int) -> list[Effect]:
+        """The client has lost its socket."""
+        self.order.away(now_ms)
+        self.away_since_ms = now_ms
+        return [Save(), *self.take(now_ms)]
+
+    def back(self, last_event_id: int | None, now_ms: int) -> list[Effect]:
+        """The client is there again: what it missed."""
+        confirmed = self.confirm(last_event_id)
+        replayed = self.order.back(last_event_id or 0, now_ms)
+        self.away_since_ms = None
+        effects: list[Effect] = [*confirmed, Save()]
+        if replayed.lost_to:
+            lost = refuse("INVALID_SESSION")
+            detail = f"What went out up to event {replayed.lost_to} is kept no longer."
+            effects.append(Write(error_message(msgspec.structs.replace(lost, detail=detail), self.about.trace_id)))
+        if replayed.events:
+            effects.append(Announce(replayed.events))
+        return effects + self.take(now_ms)
+
+    @property
+    def window_ends_ms(self) -> int | None:
+        """When a client that is away has been away for too long."""
+        return None if self.away_since_ms is None else self.away_since_ms + self.rules.order.window_ms
+
+    @property
+    def due_ms(self) -> int:
+        """When time alone will change something."""
+        dues = [self._save_at_ms, self.order.due_ms, self.window_ends_ms]
+        dues += [due for due in map(self._look_at_ms, self.order.awaited) if due is not None]
+        return min(due for due in dues if due is not None)
+
+    def _look_at_ms(self, index: int) -> int | None:
+        """When its job is to be looked at next."""
+        known = self.sent[index]
+        if not known.is_placed and index not in self._doubtful:
+            return None
+        closely = index == self.order.blocking or index in self._doubtful
+        return known.looked_ms + (self.rules.look_closely_ms if closely else self.rules.look_ms)
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Time has passed."""
+        effects = self.take(now_ms)
+        if now_ms >= self._save_at_ms:
+            effects.append(Save())
+            self._save_at_ms = now_ms + self.rules.save_every_ms
+        return effects + self._looks(now_ms)
+
+    def _looks(self, now_ms: int) -> list[Effect]:
+        dues = [(index, self._look_at_ms(index)) for index in self.order.awaited]
+        due = [index for index, at_ms in dues if at_ms is not None and at_ms <= now_ms][:_MAX_LOOKS]
+        return [self._look(index, now_ms) for index in due]
+
+    def _look(self, index: int, now_ms: int) -> Look:
+        self.sent[index].looked_ms = now_ms
+        return Look(index, self.sent[index].job_id)
+
+    def look_at_all(self, now_ms: int) -> list[Effect]:
+        """Everything may have changed: see what is left."""
+        return [self._look(index, now_ms) for index in self.order.awaited if self._look_at_ms(index) is not None]
+
+    def give_up(self) -> list[Effect]:
+        """The client will not come back: nobody waits for anything, and nothing is kept."""
+        waiting = self.order.awaited
+        effects: list[Effect] = [Abandon(index, self.sent[index].job_id) for index in waiting]
+        self._line.clear()
+        effects += [Release(one.job_id) for one in self.sent.values() if one.job_id]
+        self.sent.clear()
+        return effects
+
+    def events_after(self, last_event_id: int) -> list[Event]:
+        """What is kept of what went out."""
+        return self.order.replay(last_event_id).events
+
+
+def _missing(refusal: Refusal) -> Missing:
+    return Missing(missing_reason(refusal.code))

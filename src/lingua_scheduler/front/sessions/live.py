@@ -1,0 +1,169 @@
+"""The second phase: a client speaks. What comes in is cut, checked and put into the ledger. No I/O, no clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from lingua_scheduler.core.audio import Opus, Pcm16
+from lingua_scheduler.core.cutting import Cutter
+from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.front.sessions.bucket import Bucket
+from lingua_scheduler.front.sessions.effects import Close, Effect, Write
+from lingua_scheduler.front.sessions.said import Said, cut_from_stream, sent_whole
+from lingua_scheduler.protocol.errors import CloseCode, error_message
+from lingua_scheduler.protocol.frames import AudioFrame, FinalFrame
+from lingua_scheduler.protocol.session import AudioChunk, Utterance
+from lingua_scheduler.protocol.speech import audio_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lingua_scheduler.core.cutting import Utterance as Piece
+    from lingua_scheduler.front.sessions.ledger import Ledger
+    from lingua_scheduler.protocol.session import SessionInit
+
+    Input = Utterance | AudioChunk | AudioFrame | FinalFrame
+
+_LOW_32: Final = 2**32
+#: A chunk that was under way for longer than this has another clock.
+_MAX_WEB_MS: Final = 60_000
+
+
+class Live:
+    """A session that may say something."""
+
+    def __init__(self, ledger: Ledger, now_ms: int, new_id: Callable[[], str]) -> None:
+        self.ledger = ledger
+        self._new_id = new_id
+        rules, agreed = ledger.rules, ledger.about.agreed
+        codec = Opus() if agreed.codec == "opus" else Pcm16(agreed.sample_rate, agreed.channel_count)
+        self._cutter = Cutter(rules.cut, codec, new_id)
+        self._bucket = Bucket(rules.rate_per_s, rules.burst, now_ms)
+        self._seq = -1
+        self._web_ms: int | None = None
+        self._heard_ms = now_ms
+
+    @property
+    def _init(self) -> SessionInit:
+        return self.ledger.about.init
+
+    def heard(self, now_ms: int) -> None:
+        """The client said something, whatever it was."""
+        self._heard_ms = now_ms
+
+    def hear(self, message: Input, now_ms: int) -> list[Effect]:
+        """A whole utterance, or a piece of a stream."""
+        match message:
+            case Utterance():
+                return self._whole(message, now_ms)
+            case AudioChunk():
+                return self._chunk(message, now_ms)
+            case AudioFrame():
+                self._web_ms = _passed_ms(message.timestamp, now_ms)
+                return self._add(message.seq, message.audio, message.is_final, now_ms)
+            case FinalFrame():
+                return self._add(message.seq, b"", True, now_ms)
+
+    def _whole(self, utterance: Utterance, now_ms: int) -> list[Effect]:
+        trace_id = utterance.trace_id or self._init.trace_id or self._new_id()
+        said = Said(index=utterance.utterance_index, trace_id=trace_id, began_ms=now_ms, heard_ms=now_ms)
+        refusal = self._too_fast(now_ms)
+        if refusal is None:
+            try:
+                rules = self.ledger.rules
+                said = sent_whole(utterance, self._init, self.ledger.about.agreed, rules.cut.max_bytes, said)
+            except Invalid as invalid:
+                refusal = invalid.refusal
+        return self._say(said, refusal, now_ms)
+
+    def _chunk(self, chunk: AudioChunk, now_ms: int) -> list[Effect]:
+        try:
+            audio = audio_of("payload", chunk.payload) if chunk.payload else b""
+        except Invalid as invalid:
+            return [Write(error_message(invalid.refusal, self.ledger.about.trace_id))]
+        if chunk.client_timestamp_ms is not None:
+            passed_ms = now_ms - int(chunk.client_timestamp_ms)
+            self._web_ms = passed_ms if 0 <= passed_ms <= _MAX_WEB_MS else None
+        seq = self._seq + 1 if chunk.seq is None else chunk.seq
+        return self._add(seq, audio, chunk.is_final is True, now_ms)
+
+    def _add(self, seq: int, audio: bytes, is_final: bool, now_ms: int) -> list[Effect]:
+        """A piece of the stream."""
+        self._seq = seq
+        ledger, effects = self.ledger, self._cut(self._cutter.tick(now_ms), now_ms)
+        was_silent = self._cutter.due_ms is None
+        added = self._cutter.add(seq, audio, is_final, now_ms)
+        if added.refusal is not None:
+            effects.append(Write(error_message(added.refusal, ledger.about.trace_id)))
+        if was_silent and (added.utterances or self._cutter.due_ms is not None):
+            trace_id = self._init.trace_id or ""
+            effects.append(ledger.hints.show("INPUT_STARTED", ledger.coming_index, now_ms, trace_id=trace_id))
+        return effects + self._cut(added.utterances, now_ms)
+
+    def _cut(self, pieces: list[Piece], now_ms: int) -> list[Effect]:
+        """Pieces of the stream are whole."""
+        effects: list[Effect] = []
+        for piece in pieces:
+            trace_id = self._init.trace_id or ""
+            ended = self.ledger.hints.show("INPUT_ENDED", self.ledger.coming_index, now_ms, trace_id=trace_id)
+            effects += [ended, *self._say_piece(piece, now_ms)]
+        return effects
+
+    def _say_piece(self, piece: Piece, now_ms: int) -> list[Effect]:
+        trace_id = self._init.trace_id or self._new_id()
+        said = Said(index=None, trace_id=trace_id, began_ms=piece.first_ms, heard_ms=now_ms)
+        refusal = self._too_fast(now_ms)
+        if refusal is None:
+            try:
+                said = cut_from_stream(piece, self._init, self.ledger.about.agreed, said, self._web_ms)
+            except Invalid as invalid:
+                refusal = invalid.refusal
+        return self._say(said, refusal, now_ms)
+
+    def _too_fast(self, now_ms: int) -> Refusal | None:
+        after_ms = self._bucket.take(now_ms)
+        if not after_ms:
+            return None
+        return msgspec.structs.replace(refuse("RATE_LIMITED"), after_ms=after_ms)
+
+    def _say(self, said: Said, refusal: Refusal | None, now_ms: int) -> list[Effect]:
+        """Put it into the ledger, if there is room for it."""
+        hints, full = self.ledger.hints, None if refusal else self.ledger.room_for(len(said.audio))
+        effects = self.ledger.say(said, refusal or full, now_ms)
+        if full is not None:
+            return effects + hints.press("PAUSE", self.ledger.rules.wait_ms, full.detail, now_ms)
+        return effects if refusal is None else effects + hints.pressed(refusal, now_ms)
+
+    @property
+    def due_ms(self) -> int:
+        """When time alone will change something."""
+        dues = [self.ledger.due_ms, self._cutter.due_ms, self._idle_at_ms]
+        return min(due for due in dues if due is not None)
+
+    @property
+    def _idle_at_ms(self) -> int | None:
+        """When a client that says nothing, and waits for nothing, is sent away."""
+        if self.ledger.away_since_ms is not None or not self.ledger.is_settled:
+            return None
+        return self._heard_ms + self.ledger.rules.idle_ms
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Time has passed."""
+        effects = [*self._cut(self._cutter.tick(now_ms), now_ms), *self.ledger.tick(now_ms)]
+        idle_at_ms = self._idle_at_ms
+        if idle_at_ms is not None and now_ms >= idle_at_ms:
+            self._heard_ms = now_ms
+            effects.append(Close(CloseCode.TIMEOUT, "nothing was said for too long"))
+        return effects
+
+    def end(self, now_ms: int) -> list[Effect]:
+        """The client will say no more: what is there is its last utterance."""
+        return self._cut(self._cutter.end(), now_ms)
+
+
+def _passed_ms(timestamp: int, now_ms: int) -> int | None:
+    """How long a frame was under way, by the low 32 bits of its sender's clock; None: by another clock than ours."""
+    passed_ms = (now_ms - timestamp) % _LOW_32
+    return passed_ms if passed_ms <= _MAX_WEB_MS else None

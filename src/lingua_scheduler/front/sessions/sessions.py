@@ -1,0 +1,188 @@
+"""The sessions that live in this instance, and what they hear of their jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from typing import TYPE_CHECKING, Final
+
+from uuid_utils import uuid7
+
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.front.background import Background
+from lingua_scheduler.front.sessions.backstage import Backstage
+from lingua_scheduler.front.sessions.rules import rules_of
+from lingua_scheduler.front.sessions.said import insisting
+from lingua_scheduler.front.sessions.session import Session
+from lingua_scheduler.front.sessions.state import About, hash_of, is_token, new_token
+from lingua_scheduler.front.sessions.talk import Talk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lingua_scheduler.core.records import Event
+    from lingua_scheduler.front.assignment import Errand
+    from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.front.sessions.opening import Begin, Resume
+    from lingua_scheduler.front.sessions.rules import SessionRules
+    from lingua_scheduler.protocol.node import NodeAsrPartial
+
+#: How long what is under way may take when this instance stops.
+_LEAVE_S: Final = 2.0
+
+log = logging.getLogger(__name__)
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _new_id() -> str:
+    return secrets.token_hex(16)
+
+
+class Sessions:
+    """By their id, and by the jobs of their utterances."""
+
+    def __init__(self, desk: Desk, rules: SessionRules | None = None, now: Callable[[], int] = _wall_ms) -> None:
+        self.rules = rules or rules_of(desk.settings)
+        self.stage = Backstage(desk, self.rules)
+        self.background = Background()
+        self.now = now
+        self._by_id: dict[str, Session] = {}
+        self._by_job: dict[str, tuple[Session, int]] = {}
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._by_id.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def get(self, session_id: str) -> Session | None:
+        """The session, if it lives here."""
+        return self._by_id.get(session_id)
+
+    # Beginning, and going on.
+
+    async def begin(self, begin: Begin, principal: str, trace_id: str) -> tuple[Session, str] | Refusal:
+        """A new session, saved, and its token. `Refusal`: the pairing code stands for no node."""
+        init, paired = begin.init, ""
+        if begin.pairing_code:
+            found = await self.stage.paired(begin.pairing_code)
+            if isinstance(found, Refusal):
+                return found
+            paired = found
+        session_id = f"s-{uuid7()}"
+        token = new_token(session_id)
+        about = About(
+            session_id=session_id,
+            principal=principal,
+            token_hash=hash_of(token),
+            trace_id=init.trace_id or trace_id,
+            init=insisting(init, paired),
+            agreed=begin.agreed,
+            paired_node_id=paired,
+        )
+        talk = Talk.begin(self.rules, about, self.now(), _new_id)
+        session = Session(self, talk, secrets.token_hex(16), create=True)
+        await session.save()
+        self._add(session)
+        return session, token
+
+    async def resume(self, resume: Resume, principal: str) -> Session | None:
+        """The session that a token belongs to, here or saved by another; None: there is none, or not for him."""
+        known = self._by_id.get(resume.session_id)
+        if known is not None:
+            about = known.talk.ledger.about
+            if about.principal != principal or not is_token(resume.token, about.token_hash):
+                return None
+            # Another instance may have it by now: then this one ends, and it is taken back from there.
+            await known.still_ours()
+            if not known.is_over:
+                return known
+        owner = secrets.token_hex(16)
+        saved = await self.stage.take(resume.session_id, owner, principal, hash_of(resume.token))
+        if saved is None or isinstance(saved, Refusal):
+            return None
+        session = Session(self, Talk.load(self.rules, saved, self.now(), _new_id), owner, create=False)
+        self._add(session)
+        for index, sent in saved.sent.items():
+            if sent.job_id:
+                self.know_job(sent.job_id, session, index)
+        return session
+
+    def _add(self, session: Session) -> None:
+        older = self._by_id.get(session.id)
+        if older is not None:
+            older.replaced()
+        self._by_id[session.id] = session
+
+    def remove(self, session: Session) -> None:
+        """It is over, or lives elsewhere."""
+        if self._by_id.get(session.id) is session:
+            del self._by_id[session.id]
+        for sent in session.talk.ledger.sent.values():
+            if self._by_job.get(sent.job_id, (None, 0))[0] is session:
+                del self._by_job[sent.job_id]
+
+    # Jobs.
+
+    def know_job(self, job_id: str, session: Session, index: int) -> None:
+        """A session waits for this job, which may not exist yet."""
+        self._by_job[job_id] = (session, index)
+
+    def forget_job(self, job_id: str) -> None:
+        """Nobody waits for it any more."""
+        self._by_job.pop(job_id, None)
+
+    def adopt(self, session_id: str, index: int, job_id: str, trace_id: str, timeout_ms: int) -> None:
+        """Somebody submitted a job for a session that may live here: its answer is told there too, in its turn."""
+        session = self._by_id.get(session_id)
+        if session is not None:
+            now_ms = self.now()
+            session.carry(session.talk.ledger.adopt(index, job_id, trace_id, now_ms + timeout_ms, now_ms))
+            self.know_job(job_id, session, index)
+
+    async def ended(self, event: Event) -> None:
+        """A job has ended."""
+        known = self._by_job.get(event.job)
+        if known is not None:
+            session, index = known
+            await session.job_ended(index, event.job)
+
+    async def refused(self, event: Event) -> None:
+        """A job has waited in vain, and is gone. Whoever is still placing it is told better by its submitter."""
+        known = self._by_job.get(event.job)
+        if known is not None and known[0].is_placed(known[1]):
+            session, index = known
+            told = Refusal("ALL_CANDIDATES_FULL_OR_FAILED", "It waited, and no node came to have room.")
+            session.carry(session.talk.refused(index, told, self.now()))
+
+    def accepted(self, errand: Errand) -> None:
+        """A node has a job, whichever session it belongs to."""
+        session = self._by_id.get(errand.session_id)
+        if session is not None:
+            session.carry(session.talk.ledger.accepted(errand, self.now()))
+
+    def partial(self, errand: Errand, message: NodeAsrPartial) -> None:
+        """What a node has understood so far of a job that it holds."""
+        session = self._by_id.get(errand.session_id)
+        if session is not None:
+            session.carry(session.talk.ledger.partial(errand, message, self.now()))
+
+    # The engine, and the end.
+
+    def reopen(self) -> None:
+        """The engine came back empty: every session is saved again, and what is lost is announced."""
+        for session in self:
+            session.recreate()
+
+    async def close(self) -> None:
+        """This instance stops: no client is heard any more, and the sessions can go on elsewhere.
+
+        The nodes are still needed for what was said last: their sockets are closed after this.
+        """
+        await asyncio.gather(*(session.leave(_LEAVE_S) for session in self))
+        await self.background.close(_LEAVE_S)

@@ -1,0 +1,111 @@
+"""The glue between a session's socket and its machine: it reads, and hands on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from lingua_scheduler.core.refusal import Invalid, Refusal
+from lingua_scheduler.front.sessions.connection import Connection
+from lingua_scheduler.front.sessions.effects import Close, Effect, Pong, Write
+from lingua_scheduler.front.sessions.manners import read_message
+from lingua_scheduler.front.sessions.opening import Begin, Opening, Resume, unknown_session
+from lingua_scheduler.protocol.codec import encode
+from lingua_scheduler.protocol.errors import CloseCode
+from lingua_scheduler.protocol.frames import PongFrame, encode_frame
+
+if TYPE_CHECKING:
+    from lingua_scheduler.front.auth import Peer, Principal
+    from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.front.sessions.session import Session
+    from lingua_scheduler.front.sessions.sessions import Sessions
+    from lingua_scheduler.front.socket import Socket
+
+
+async def serve_session(desk: Desk, socket: Socket, peer: Peer) -> None:
+    """One client, from its first message until its socket is closed. Its session may live longer."""
+    found = await _Entrance(desk, socket, peer).let_in()
+    if found is None:
+        return
+    session, connection = found
+    try:
+        while (data := await socket.receive()) is not None:
+            session.hear(connection, data)
+    finally:
+        session.detach(connection)
+        await connection.closed()
+
+
+class _Entrance:
+    """Nobody knows yet who this is, or which session he wants."""
+
+    def __init__(self, desk: Desk, socket: Socket, peer: Peer) -> None:
+        self._desk = desk
+        self._sessions: Sessions = desk.sessions
+        self._socket = socket
+        self._peer = peer
+        self._opening = Opening(self._sessions.rules, self._sessions.now())
+
+    async def let_in(self) -> tuple[Session, Connection] | None:
+        """The session, and the way to write to its client; None: the socket is closed."""
+        while not self._socket.is_closed:
+            data = await self._receive()
+            if data is None:
+                return None
+            wanted = self._read(data)
+            found = await self._find(wanted) if isinstance(wanted, Begin | Resume) else wanted
+            if not isinstance(found, list):
+                return found
+            await self._carry(found)
+        return None
+
+    async def _receive(self) -> str | bytes | None:
+        left_ms = self._opening.due_ms - self._sessions.now()
+        try:
+            async with asyncio.timeout(max(0, left_ms) / 1000):
+                return await self._socket.receive()
+        except TimeoutError:
+            await self._carry(self._opening.tick(self._opening.due_ms))
+            return None
+
+    def _read(self, data: str | bytes) -> Begin | Resume | list[Effect]:
+        try:
+            message = read_message(data)
+        except Invalid as invalid:
+            return self._opening.manners.unreadable(invalid, self._peer.trace_id)
+        return self._opening.hear(message)
+
+    async def _find(self, wanted: Begin | Resume) -> tuple[Session, Connection] | list[Effect]:
+        trace_id = wanted.init.trace_id or self._peer.trace_id
+        principal = self._principal(wanted)
+        if isinstance(principal, Refusal):
+            unknown = principal.code == "UNAUTHENTICATED"
+            return [Close(CloseCode.UNAUTHENTICATED if unknown else CloseCode.FORBIDDEN, principal.detail)]
+        connection = Connection(self._socket)
+        if isinstance(wanted, Resume):
+            session = await self._sessions.resume(wanted, principal.name)
+            if session is None:
+                return unknown_session(trace_id)
+            session.come_back(connection, wanted.init, wanted.token)
+            return session, connection
+        begun = await self._sessions.begin(wanted, principal.name, trace_id)
+        if isinstance(begun, Refusal):
+            return self._opening.manners.bad(begun, trace_id)
+        session, token = begun
+        session.welcome(connection, token)
+        return session, connection
+
+    def _principal(self, wanted: Begin | Resume) -> Principal | Refusal:
+        if self._peer.principal is not None:
+            return self._peer.principal
+        return self._desk.auth.admit_token("session", wanted.init.token)
+
+    async def _carry(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Write():
+                    self._socket.write(encode(effect.message).decode())
+                case Pong():
+                    self._socket.write(encode_frame(PongFrame(effect.payload)), may_drop=True)
+                case Close():
+                    await self._socket.close(effect.code, effect.detail, self._peer.trace_id)

@@ -1,0 +1,87 @@
+"""What is saved of a session, so that it can go on anywhere: no text, no audio."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from typing import Final
+
+import msgspec
+
+from lingua_scheduler.protocol.session import SessionInit
+from lingua_scheduler.protocol.speech import Agreed
+
+
+class Sent(msgspec.Struct):
+    """What is known of an utterance until its client has confirmed it."""
+
+    trace_id: str
+    heard_ms: int
+    #: "": it was refused, and never had a job.
+    job_id: str = ""
+    #: The job is known to exist, or to have existed.
+    is_placed: bool = False
+    web_ms: int | None = None
+    #: When its job was last looked at, or was placed.
+    looked_ms: int = 0
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What does not change while a session lives, but for what its client says when it comes back."""
+
+    session_id: str
+    #: Who it belongs to; "": nobody in particular.
+    principal: str
+    token_hash: str
+    trace_id: str
+    init: SessionInit
+    agreed: Agreed
+    paired_node_id: str = ""
+
+
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it."""
+
+    about: About
+    order: bytes
+    sent: dict[int, Sent]
+    next_index: int
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(Saved).decode
+_SECRET_BYTES: Final = 24
+
+
+def pack_state(saved: Saved) -> bytes:
+    """As it is kept."""
+    return _encode(saved)
+
+
+def unpack_state(raw: bytes) -> Saved | None:
+    """As it was; None: another version wrote it, and it cannot be read."""
+    try:
+        return _decode(raw)
+    except msgspec.DecodeError:
+        return None
+
+
+def new_token(session_id: str) -> str:
+    """The word by which a client comes back: it names its session, and proves that it is its own."""
+    return f"{session_id}.{secrets.token_urlsafe(_SECRET_BYTES)}"
+
+
+def session_of(token: str) -> str:
+    """The session that a token names; "" if it names none."""
+    return token.rpartition(".")[0]
+
+
+def hash_of(token: str) -> str:
+    """What is kept of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def is_token(token: str, hashed: str) -> bool:
+    """Whether this is the token, in constant time."""
+    return hmac.compare_digest(hash_of(token), hashed)

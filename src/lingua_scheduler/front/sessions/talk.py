@@ -1,0 +1,222 @@
+"""A session, from `session_init` to its end, as one machine: whoever holds it tells it what happened and when.
+
+Every method gives what is to be done, in order. Its phases are types: `Live`, then `Closing`; what comes before is
+`Opening`, which has no session yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.front.sessions.closing import Closing
+from lingua_scheduler.front.sessions.effects import Effect, Forget, Pong, Save, Write
+from lingua_scheduler.front.sessions.ledger import Ledger
+from lingua_scheduler.front.sessions.live import Live
+from lingua_scheduler.front.sessions.manners import Manners
+from lingua_scheduler.protocol.errors import error_message
+from lingua_scheduler.protocol.frames import AudioFrame, FinalFrame, PingFrame
+from lingua_scheduler.protocol.session import (
+    AudioChunk,
+    ClientHeartbeat,
+    EventAck,
+    ServerHeartbeat,
+    SessionClose,
+    SessionInit,
+    SessionInitAck,
+    SessionLimits,
+    Speech,
+    TtsPlayEnded,
+    TtsStarted,
+    Utterance,
+)
+from lingua_scheduler.protocol.speech import PROTOCOL_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lingua_scheduler.front.sessions.rules import SessionRules
+    from lingua_scheduler.front.sessions.state import About, Saved
+    from lingua_scheduler.protocol.frames import Frame
+    from lingua_scheduler.protocol.session import FromClient
+
+_INPUT: Final = (Utterance, AudioChunk, AudioFrame, FinalFrame)
+
+
+class Talk:
+    """The machine. It does nothing itself, and knows no time but what it is told."""
+
+    def __init__(self, ledger: Ledger, now_ms: int, new_id: Callable[[], str]) -> None:
+        self.ledger = ledger
+        self.phase: Live | Closing = Live(ledger, now_ms, new_id)
+        self.manners = Manners()
+        self._new_id = new_id
+
+    @classmethod
+    def begin(cls, rules: SessionRules, about: About, now_ms: int, new_id: Callable[[], str]) -> Talk:
+        """A new session."""
+        return cls(Ledger(rules, about, now_ms), now_ms, new_id)
+
+    @classmethod
+    def load(cls, rules: SessionRules, saved: Saved, now_ms: int, new_id: Callable[[], str]) -> Talk:
+        """One that was saved elsewhere. Its client is away until it is `back`."""
+        return cls(Ledger.load(rules, saved, now_ms), now_ms, new_id)
+
+    # The client.
+
+    def welcome(self, token: str) -> list[Effect]:
+        """The session is open."""
+        return [Save(), Write(self._ack(token, "session is open"))]
+
+    def back(self, init: SessionInit, token: str, now_ms: int) -> list[Effect]:
+        """The client is there again: what it missed, and in which direction it goes on, if it says so."""
+        self.manners = Manners()
+        ledger = self.ledger
+        said = {name: getattr(init, name) for name in Speech.__struct_fields__ if getattr(init, name) is not None}
+        about = msgspec.structs.replace(ledger.about, init=msgspec.structs.replace(ledger.about.init, **said))
+        ledger.about = about
+        if isinstance(self.phase, Closing):
+            self.phase.came_back()
+        else:
+            self.phase.heard(now_ms)
+        ack = Write(self._ack(token, "session goes on"))
+        return self._then([ack, *ledger.back(init.last_event_id, now_ms), *ledger.look_at_all(now_ms)])
+
+    def _ack(self, token: str, message: str) -> SessionInitAck:
+        about, rules = self.ledger.about, self.ledger.rules
+        return SessionInitAck(
+            session_id=about.session_id,
+            assigned_node_id=about.paired_node_id or None,
+            message=message,
+            trace_id=about.trace_id,
+            protocol_version=PROTOCOL_VERSION,
+            use_binary_frame=about.agreed.use_binary_frame,
+            negotiated_codec=about.agreed.codec,
+            negotiated_audio_format=about.agreed.audio_format,
+            negotiated_sample_rate=about.agreed.sample_rate,
+            negotiated_channel_count=about.agreed.channel_count,
+            resume_token=token,
+            limits=SessionLimits(
+                max_message_bytes=rules.max_message_bytes,
+                max_utterance_bytes=rules.cut.max_bytes,
+                pause_ms=rules.cut.pause_ms,
+                max_duration_ms=rules.cut.max_duration_ms,
+            ),
+        )
+
+    def away(self, now_ms: int) -> list[Effect]:
+        """The client has lost its socket. What it said is not lost, and it may come back."""
+        return self.ledger.away(now_ms)
+
+    def flush(self, now_ms: int) -> list[Effect]:
+        """Nobody will hear more here: what was said so far is an utterance."""
+        return self._then(self.phase.end(now_ms)) if isinstance(self.phase, Live) else []
+
+    def unreadable(self, error: Invalid) -> list[Effect]:
+        """Something came that is no message."""
+        return self.manners.unreadable(error, self.ledger.about.trace_id)
+
+    def hear(self, message: FromClient | Frame, now_ms: int) -> list[Effect]:
+        """A message came."""
+        if isinstance(message, SessionInit):
+            return self.manners.bad(Refusal("INVALID_MESSAGE", "the session is open already"), message.trace_id)
+        self.manners.good()
+        if isinstance(self.phase, Live):
+            self.phase.heard(now_ms)
+        named = getattr(message, "session_id", None)
+        if named is not None and named != self.ledger.about.session_id:
+            return [Write(error_message(refuse("INVALID_SESSION"), self.ledger.about.trace_id))]
+        return self._then(self._take_in(message, now_ms))
+
+    def _take_in(self, message: FromClient | Frame, now_ms: int) -> list[Effect]:
+        ledger = self.ledger
+        match message:
+            case Utterance() | AudioChunk() | AudioFrame() | FinalFrame():
+                return self.phase.hear(message, now_ms) if isinstance(self.phase, Live) else self.phase.hear()
+            case ClientHeartbeat():
+                beat = ServerHeartbeat(session_id=ledger.about.session_id, timestamp=now_ms)
+                return [Write(beat, may_drop=True), *ledger.confirm(message.last_event_id)]
+            case EventAck():
+                return ledger.confirm(message.last_event_id)
+            case TtsStarted() | TtsPlayEnded():
+                return [self._played(message, now_ms)]
+            case SessionClose():
+                return self._close(now_ms)
+        return [Pong(message.payload)] if isinstance(message, PingFrame) else []
+
+    def _played(self, message: TtsStarted | TtsPlayEnded, now_ms: int) -> Write:
+        index = self.ledger.hints.find(message.trace_id)
+        known = self.ledger.sent.get(index)
+        return self.ledger.hints.show(
+            "TTS_PLAY_STARTED" if isinstance(message, TtsStarted) else "TTS_PLAY_ENDED",
+            index,
+            now_ms,
+            job_id=known.job_id if known else "",
+            trace_id=message.trace_id or "",
+        )
+
+    def _close(self, now_ms: int) -> list[Effect]:
+        """The client wants to leave: what it said is answered first."""
+        if isinstance(self.phase, Closing):
+            return []
+        effects = self.phase.end(now_ms)
+        self.phase = Closing(self.ledger)
+        return effects
+
+    # What becomes of its utterances. The ledger knows.
+
+    def numbered(self, index: int, job_id: str, now_ms: int) -> list[Effect]:
+        """Answers `Number`. The id is a new one, for the job that is to be."""
+        return self._then(self.ledger.numbered(index, job_id, now_ms))
+
+    def not_numbered(self, refusal: Refusal, now_ms: int) -> list[Effect]:
+        """Answers `Number`."""
+        return self._then(self.ledger.not_numbered(refusal, now_ms))
+
+    def placed(self, index: int, now_ms: int) -> list[Effect]:
+        """Answers `Submit`."""
+        return self._then(self.ledger.placed(index, now_ms))
+
+    def busy(self, now_ms: int) -> list[Effect]:
+        """A job of this session waits for a node."""
+        return self.ledger.hints.busy(now_ms)
+
+    def refused(self, index: int, refusal: Refusal, now_ms: int) -> list[Effect]:
+        """Answers `Submit`."""
+        return self._then(self.ledger.refused(index, refusal, now_ms))
+
+    def ended(self, index: int, state: str, now_ms: int) -> list[Effect]:
+        """The job of an utterance has ended."""
+        return self._then(self.ledger.ended(index, state, now_ms))
+
+    def seen(self, index: int, state: str | None, grace_until_ms: int, now_ms: int) -> list[Effect]:
+        """Answers `Look`."""
+        return self._then(self.ledger.seen(index, state, grace_until_ms, now_ms))
+
+    # Time.
+
+    @property
+    def due_ms(self) -> int:
+        """When to call `tick`."""
+        return self.phase.due_ms
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Time has passed."""
+        window_ends_ms = self.ledger.window_ends_ms
+        if window_ends_ms is not None and now_ms >= window_ends_ms:
+            return self.give_up()
+        return self._then(self.phase.tick(now_ms))
+
+    def reopen(self, now_ms: int) -> list[Effect]:
+        """The engine has come back empty: save everything again, and see what is lost."""
+        return [Save(), *self.ledger.look_at_all(now_ms)]
+
+    def give_up(self) -> list[Effect]:
+        """The session is over: nobody waits for it any more, and nothing of it is kept."""
+        return [*self.ledger.give_up(), Forget()]
+
+    def _then(self, effects: list[Effect]) -> list[Effect]:
+        """A session that closes is finished as soon as it owes nothing."""
+        return [*effects, *self.phase.finish()] if isinstance(self.phase, Closing) else effects

@@ -1,0 +1,100 @@
+"""`lingua serve`: one instance, from its first look at the settings to its last goodbye."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import typer
+import uvloop
+
+from lingua_scheduler.app import serve
+from lingua_scheduler.config import ConfigError
+from lingua_scheduler.front.auth import Auth
+from lingua_scheduler.front.origins import is_loopback
+from lingua_scheduler.front.server import bind
+from lingua_scheduler.store.address import parse_address
+
+if TYPE_CHECKING:
+    from lingua_scheduler.app import Serving
+    from lingua_scheduler.config import Settings
+
+
+def main(settings: Settings, *, insecure: bool, as_json: bool) -> int:
+    """Serve until a signal. The exit code: 0 after a drain, 130 if nobody wanted to wait for it."""
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    check_exposure(settings, insecure=insecure)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(settings, as_json=as_json))
+    return 0
+
+
+def check_exposure(settings: Settings, *, insecure: bool) -> None:
+    """Without tokens only this machine is let in, unless somebody insists, and then it is said aloud."""
+    host = settings.server.host
+    if Auth(settings.auth).has_tokens or is_loopback(host):
+        return
+    if not insecure:
+        raise ConfigError(
+            f"without tokens only this machine is served, and {host} is more than that: set auth.node_tokens, "
+            "auth.session_tokens and auth.admin_tokens, or listen on 127.0.0.1, or insist with --insecure"
+        )
+    typer.echo(
+        f"lingua: INSECURE: there are no tokens; whoever reaches {host} may register nodes, "
+        "read every job and run the fleet",
+        err=True,
+    )
+
+
+async def _serve(settings: Settings, *, as_json: bool) -> None:
+    over = asyncio.Event()
+    _end_on_signal(over)
+    bound = bind(settings.server.host, settings.server.port)
+    with bound:
+        async with serve(settings, bound) as serving:
+            _say_ready(serving, as_json=as_json)
+            await over.wait()
+            if sys.stderr.isatty():
+                wait_s = settings.server.drain_ms / 1000
+                typer.echo(f"draining, {wait_s:g} s at most; once more, and it stops at once", err=True)
+
+
+def _end_on_signal(over: asyncio.Event) -> None:
+    """The first signal drains, a second one stops everything at once."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def heard() -> None:
+        if over.is_set() and task is not None:
+            task.cancel()
+        over.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, heard)
+
+
+def _say_ready(serving: Serving, *, as_json: bool) -> None:
+    """The one line on standard output."""
+    settings, server, embedded = serving.app.settings, serving.server, serving.app.embedded
+    store = str(parse_address(settings.engine.url)) if embedded is None else "embedded"
+    if as_json:
+        said = {
+            "event": "ready",
+            "url": server.url,
+            "host": settings.server.host,
+            "port": server.port,
+            "store": store,
+            "cell": serving.app.cell,
+            "instance_id": serving.desk.instance_id,
+            "pid": os.getpid(),
+            "version": version("lingua-scheduler"),
+        }
+        line = json.dumps(said)
+    else:
+        line = f"ready: {server.url} (state engine: {store}; how to call it: {server.url}/docs; Ctrl-C drains)"
+    print(line, flush=True)  # noqa: T201 - the line is the contract

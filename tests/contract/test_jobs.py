@@ -1,0 +1,219 @@
+"""Dispatch, cancel and the job itself over HTTP, to the letter."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.house import House
+
+if TYPE_CHECKING:
+    from tests.support.servers import Server
+
+
+async def enrol(house: House, *node_ids: str, **said: Any) -> None:
+    for node_id in node_ids:
+        await house.post("/v1/node/register", {"node_id": node_id, "semantic_langs": ["en", "zh"]} | said)
+
+
+async def finish(house: House, placed: dict[str, Any], **result: Any) -> None:
+    attempt = {name: placed[name] for name in ("job_id", "attempt_id", "node_id")}
+    await house.post("/v1/job/done", attempt | {"status": "ok", "result": result})
+
+
+class TestDispatch:
+    async def test_the_answer(self, house: House) -> None:
+        await enrol(house, "n1")
+        placed = await house.dispatch(trace_id="t-1")
+        job_id = placed.pop("job_id")
+        assert job_id.startswith("c0.")
+        assert placed == {"node_id": "n1", "attempt_id": 1, "trace_id": "t-1"}
+        await finish(house, placed | {"job_id": job_id})
+
+    async def test_the_trace_of_the_caller_goes_all_the_way(self, house: House) -> None:
+        await enrol(house, "n1")
+        trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+        said = {"session_id": "s", "src_lang": "en", "tgt_lang": "zh"}
+        headers = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+        answer = await house.http.post("/v1/dispatch/f2f", json=said, headers=headers)
+        assert answer.headers["traceparent"].split("-")[1] == trace
+        placed = answer.json()
+        assert placed["trace_id"] == trace
+        (job,) = (await house.post("/v1/node/poll", {"node_id": "n1"}))["jobs"]
+        assert job["trace_id"] == trace
+        await finish(house, placed)
+
+    async def test_the_same_request_is_the_same_job_also_at_once(self, house: House) -> None:
+        await enrol(house, "n1")
+        asked = [house.dispatch(request_id="r1", payload={"a": 1, "b": 2}) for _ in range(8)]
+        answers = await asyncio.gather(*asked)
+        again = await house.dispatch(request_id="r1", payload={"b": 2, "a": 1})
+        assert {answer["job_id"] for answer in answers} == {again["job_id"]}
+        await finish(house, again)
+
+    async def test_another_body_under_the_same_id_is_a_conflict(self, house: House) -> None:
+        await enrol(house, "n1")
+        placed = await house.dispatch(request_id="r1")
+        refused = await house.dispatch(status=409, request_id="r1", payload={"a": 2})
+        assert (refused["error"], refused["retryable"]) == ("IDEMPOTENCY_CONFLICT", False)
+        await finish(house, placed)
+
+    async def test_a_refusal_is_not_remembered(self, house: House) -> None:
+        assert (await house.dispatch(status=422, request_id="r1"))["error"] == "NO_CAPABLE_NODE"
+        await enrol(house, "n1")
+        await finish(house, await house.dispatch(request_id="r1"))
+
+    async def test_full_says_why_and_when(self, house: House) -> None:
+        await enrol(house, "n1", max_concurrent_jobs=1)
+        placed = await house.dispatch()
+        answer = await house.http.post("/v1/dispatch/f2f", json={"session_id": "s", "src_lang": "en", "tgt_lang": "zh"})
+        refused = answer.json()
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert (refused["error"], refused["retryable"], refused["retry_after_ms"]) == (
+            "ALL_CANDIDATES_FULL_OR_FAILED",
+            True,
+            250,
+        )
+        assert (refused["breakdown"]["pool"], refused["breakdown"]["full"]) == (1, 1)
+        assert refused["trace_id"]
+        await finish(house, placed)
+
+    async def test_it_may_wait_for_a_slot(self, house: House) -> None:
+        await enrol(house, "n1", max_concurrent_jobs=1)
+        first = await house.dispatch()
+        waiting = asyncio.create_task(house.dispatch("other", options={"wait_ms": 15_000}))
+        await finish(house, first)
+        second = await waiting
+        assert second["node_id"] == "n1"
+        await finish(house, second)
+
+    @pytest.mark.parametrize(
+        ("options", "status", "code"),
+        [
+            ({"preferred_node_id": "n9"}, 422, "PREFERRED_NODE_NOT_CAPABLE"),
+            ({"require_tts": True}, 422, "NO_CAPABLE_NODE"),
+            ({"labels": {"region": "mars"}}, 422, "NO_CAPABLE_NODE"),
+            ({"strict": True}, 400, "INVALID_MESSAGE"),
+            ({"policy": "best"}, 400, "INVALID_MESSAGE"),
+            ({"wait_ms": -1}, 400, "INVALID_MESSAGE"),
+            ({"exclude_node_ids": [f"n{n}" for n in range(17)]}, 400, "INVALID_MESSAGE"),
+            ({"timeout_ms": 0}, 400, "INVALID_MESSAGE"),
+        ],
+    )
+    async def test_what_cannot_be_done_as_asked(
+        self, house: House, options: dict[str, Any], status: int, code: str
+    ) -> None:
+        await enrol(house, "n1", nmt_pairs=[["en", "zh"]], tts_langs=["en"])
+        assert (await house.dispatch(status=status, options=options))["error"] == code
+
+    async def test_a_strict_preference_that_is_full(self, house: House) -> None:
+        await enrol(house, "n1", "n2", max_concurrent_jobs=1)
+        wish = {"preferred_node_id": "n1"}
+        first = await house.dispatch(options=wish)
+        assert first["node_id"] == "n1"
+        refused = await house.dispatch(status=409, options=wish | {"strict": True})
+        assert (refused["error"], refused["retryable"]) == ("PREFERRED_NODE_UNAVAILABLE", True)
+        second = await house.dispatch(options=wish)
+        assert second["node_id"] == "n2"
+        explained = await house.get(f"/v1/job/{second['job_id']}/explain")
+        assert "preferred full" in explained["attempts"][0]["reasons"]
+        for placed in (first, second):
+            await finish(house, placed)
+
+    @pytest.mark.parametrize("missing", ["session_id", "src_lang", "tgt_lang"])
+    async def test_what_is_missing_is_named(self, house: House, missing: str) -> None:
+        refused = await house.post(
+            "/v1/dispatch/f2f", {"session_id": "s", "src_lang": "en", "tgt_lang": "zh"} | {missing: None}, 400
+        )
+        assert missing in refused["detail"]
+
+    async def test_an_unknown_language_is_refused(self, house: House) -> None:
+        refused = await house.dispatch(status=400, src_lang="xx-unknown")
+        assert refused["error"] == "INVALID_MESSAGE"
+
+    async def test_utterances_are_numbered_within_their_session(self, house: House) -> None:
+        await enrol(house, "n1", max_concurrent_jobs=8)
+        for index in (None, 5, None):
+            await house.dispatch(utterance_index=index)
+        jobs = (await house.post("/v1/node/poll", {"node_id": "n1"}))["jobs"]
+        assert sorted(job["utterance_index"] for job in jobs) == [0, 5, 6]
+        for job in jobs:
+            await finish(house, job | {"node_id": "n1"})
+
+
+@pytest.mark.parametrize("what", ["utterances", "submits"])
+async def test_more_than_may_be_said_in_a_second(server: Server, what: str) -> None:
+    async with House(server.url, **{f"rates.{what}_per_s": 1, f"rates.{what}_burst": 2}).open() as house:
+        for _ in range(2):
+            await house.dispatch(status=422)
+        answer = await house.http.post(
+            "/v1/dispatch/f2f", json={"session_id": "room-888", "src_lang": "en", "tgt_lang": "zh"}
+        )
+        refused = answer.json()
+        assert (answer.status_code, refused["error"], refused["retryable"]) == (429, "RATE_LIMITED", True)
+        assert 0 < refused["retry_after_ms"] <= 1_000
+        assert answer.headers["retry-after"] == "1"
+        other = await house.dispatch("another", status=422 if what == "utterances" else 429)
+        assert other["error"] == ("NO_CAPABLE_NODE" if what == "utterances" else "RATE_LIMITED")
+
+
+class TestTheJob:
+    async def test_everything_known(self, house: House) -> None:
+        await enrol(house, "n1")
+        placed = await house.dispatch(utterance_index=3, trace_id="t-1")
+        await finish(house, placed, text="早")
+        job = await house.get(f"/v1/job/{placed['job_id']}")
+        timings = job.pop("timings")
+        assert timings["created_at_ms"] <= timings["dispatched_at_ms"] <= timings["ended_at_ms"]
+        (attempt,) = job.pop("attempts")
+        assert (attempt["attempt_id"], attempt["node_id"], attempt["end"]) == (1, "n1", "FINISHED")
+        assert job == {
+            "job_id": placed["job_id"],
+            "session_id": "room-888",
+            "utterance_index": 3,
+            "src_lang": "en",
+            "tgt_lang": "zh",
+            "state": "FINISHED",
+            "attempt_id": 1,
+            "result": {"text": "早"},
+            "trace_id": "t-1",
+            "node_id": "n1",
+        }
+
+    async def test_whoever_waits_hears_of_the_end(self, house: House) -> None:
+        await enrol(house, "n1")
+        placed = await house.dispatch()
+        assert (await house.get(f"/v1/job/{placed['job_id']}?wait_ms=30"))["state"] == "DISPATCHED"
+        waiting = asyncio.create_task(house.ended(placed["job_id"]))
+        await finish(house, placed)
+        assert (await waiting)["state"] == "FINISHED"
+
+    async def test_cancel_is_an_end_and_can_be_said_again(self, house: House) -> None:
+        await enrol(house, "n1")
+        placed = await house.dispatch()
+        for _ in range(2):
+            cancelled = await house.post("/v1/job/cancel", {"job_id": placed["job_id"], "reason": "changed my mind"})
+            assert cancelled == {"ok": True, "state": "CANCELLED"}
+        job = await house.get(f"/v1/job/{placed['job_id']}")
+        assert (job["state"], job["reason"]) == ("CANCELLED", "changed my mind")
+        beat = await house.post(
+            "/v1/node/heartbeat", {"node_id": "n1", "running": [{"job_id": placed["job_id"], "attempt_id": 1}]}
+        )
+        assert beat["cancel"] == [{"job_id": placed["job_id"], "attempt_id": 1}]
+
+    @pytest.mark.parametrize(
+        ("path", "status", "code"),
+        [
+            ("/v1/job/c0.nobody", 404, "UNKNOWN_JOB"),
+            ("/v1/job/nobody", 400, "INVALID_MESSAGE"),
+            ("/v1/job/c0.nobody?wait_ms=x", 400, "INVALID_MESSAGE"),
+            ("/v1/job/c0.nobody/explain", 404, "UNKNOWN_JOB"),
+        ],
+    )
+    async def test_refusals(self, house: House, path: str, status: int, code: str) -> None:
+        assert (await house.get(path, status))["error"] == code
+
+    async def test_nobody_can_cancel_what_is_not_there(self, house: House) -> None:
+        assert (await house.post("/v1/job/cancel", {"job_id": "c0.nobody"}, 404))["error"] == "UNKNOWN_JOB"

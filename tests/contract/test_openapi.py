@@ -1,0 +1,92 @@
+"""The OpenAPI document is true: whatever fits it, or nearly does, is answered as it says."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import CHECKS
+from schemathesis.generation import GenerationMode
+
+from lingua_scheduler.app import ROUTES
+from lingua_scheduler.front.openapi import openapi
+from tests.support.house import House
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.servers import Server
+
+SCHEMA = schemathesis.openapi.from_dict(openapi(ROUTES))
+OPERATIONS: list[Any] = [found.ok() for found in SCHEMA.get_all_operations()]  # type: ignore[union-attr] # all are
+#: The engine is there, so even the modelled 503 has but two reasons.
+MODELLED = {"ALL_CANDIDATES_FULL_OR_FAILED", "CELL_FULL"}
+#: As long as anybody may be made to wait here.
+WAIT_MS = 20
+EXAMPLES = 25
+
+
+@pytest.fixture(scope="module")
+def port(server: Server) -> Iterator[int]:
+    """A house in a thread of its own: the client of these tests blocks."""
+    ports: list[int] = []
+    is_open, is_over = threading.Event(), threading.Event()
+
+    async def live() -> None:
+        unbounded = {"rates.submits_per_s": 1_000_000, "rates.submits_burst": 1_000_000}
+        async with House(server.url, **unbounded).open() as house:
+            await house.post("/v1/node/register", {"node_id": "n1", "semantic_langs": ["en", "zh"]})
+            ports.append(house.port)
+            is_open.set()
+            await asyncio.to_thread(is_over.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(live()))
+    thread.start()
+    assert is_open.wait(20)
+    yield ports[0]
+    is_over.set()
+    thread.join()
+
+
+def patient(case: Any) -> Any:
+    """Whoever may wait waits only for a moment."""
+    for part in (case.query, case.body if isinstance(case.body, dict) else None):
+        if isinstance(part, dict) and isinstance(part.get("wait_ms"), int) and part["wait_ms"] > WAIT_MS:
+            part["wait_ms"] = WAIT_MS
+    options = case.body.get("options") if isinstance(case.body, dict) else None
+    if isinstance(options, dict) and isinstance(options.get("wait_ms"), int):
+        options["wait_ms"] = min(options["wait_ms"], WAIT_MS)
+    return case
+
+
+def asked() -> Iterator[Any]:
+    """Every operation, and once more with what does not fit it, where it says what fits."""
+    for one in OPERATIONS:
+        yield pytest.param(one, GenerationMode.POSITIVE, id=f"{one.method} {one.path}")
+        if (one.body and one.path != "/v1/audio") or one.query:
+            yield pytest.param(one, GenerationMode.NEGATIVE, id=f"{one.method} {one.path} does not fit")
+
+
+@pytest.mark.parametrize(("operation", "mode"), list(asked()))
+def test_every_operation_answers_as_it_says(port: int, operation: Any, mode: GenerationMode) -> None:
+    checks = CHECKS.get_by_names(["status_code_conformance", "content_type_conformance", "response_schema_conformance"])
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    def ask(case: Any) -> None:
+        response = patient(case).call(base_url=f"http://127.0.0.1:{port}", timeout=20)
+        assert response.status_code < 500 or response.json()["error"] in MODELLED, response.text
+        case.validate_response(response, checks=checks)
+
+    ask()

@@ -1,0 +1,109 @@
+"""Who may do what, where tokens are configured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.house import House
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.servers import Server
+
+TOKENS = {
+    "node": "nodes-of-berlin-1",
+    "session": "caller-one-token",
+    "other": "caller-two-token",
+    "admin": "operator-token-1",
+}
+NODE = {"node_id": "n1", "semantic_langs": ["en", "zh"]}
+
+
+@pytest.fixture
+async def guarded(server: Server) -> AsyncIterator[House]:
+    """A house with tokens: nodes, two callers, an operator."""
+    settings: dict[str, Any] = {
+        "auth.node_tokens": (f"berlin:{TOKENS['node']}",),
+        "auth.session_tokens": (f"one:{TOKENS['session']}", f"two:{TOKENS['other']}"),
+        "auth.admin_tokens": (f"ops:{TOKENS['admin']}",),
+    }
+    async with House(server.url, **settings).open() as house:
+        yield house
+
+
+async def ask(house: House, who: str, method: str, path: str, message: Any = None) -> tuple[int, Any]:
+    headers = {"authorization": f"Bearer {TOKENS[who]}"} if who else {}
+    answer = await house.http.request(method, path, json=message, headers=headers)
+    return answer.status_code, answer.json()
+
+
+async def enrol(house: House) -> dict[str, Any]:
+    status, answer = await ask(house, "node", "POST", "/v1/node/register", NODE)
+    assert status == 200, answer
+    return dict(answer)
+
+
+@pytest.mark.parametrize(
+    ("who", "method", "path", "status"),
+    [
+        ("", "GET", "/livez", 200),
+        ("", "GET", "/v1/nodes", 401),
+        ("", "POST", "/v1/node/register", 401),
+        ("", "POST", "/v1/dispatch/f2f", 401),
+        ("session", "GET", "/v1/nodes", 403),
+        ("session", "POST", "/v1/node/register", 403),
+        ("node", "POST", "/v1/dispatch/f2f", 403),
+        ("node", "GET", "/api/v1/stats", 403),
+        ("admin", "GET", "/v1/nodes", 200),
+        ("admin", "POST", "/v1/node/register", 403),
+    ],
+)
+async def test_each_door_has_its_scope(guarded: House, who: str, method: str, path: str, status: int) -> None:
+    found, answer = await ask(guarded, who, method, path, {} if method == "POST" else None)
+    assert found == status, answer
+    if status in {401, 403}:
+        assert (answer["error"], answer["retryable"]) == ("UNAUTHENTICATED" if status == 401 else "FORBIDDEN", False)
+
+
+async def test_a_node_speaks_only_for_itself(guarded: House) -> None:
+    secret = (await enrol(guarded))["node_secret"]
+    assert secret
+    beat = {"node_id": "n1"}
+    assert (await ask(guarded, "node", "POST", "/v1/node/heartbeat", beat))[1]["error"] == "UNAUTHENTICATED"
+    wrong = await ask(guarded, "node", "POST", "/v1/node/heartbeat", beat | {"node_secret": "0" * 64})
+    assert (wrong[0], wrong[1]["error"]) == (403, "FORBIDDEN")
+    assert (await ask(guarded, "node", "POST", "/v1/node/heartbeat", beat | {"node_secret": secret}))[0] == 200
+    other = await ask(guarded, "node", "POST", "/v1/node/heartbeat", {"node_id": "n2", "node_secret": secret})
+    assert other[0] == 403
+
+
+async def test_a_caller_sees_only_what_is_of_its_own(guarded: House) -> None:
+    secret = (await enrol(guarded))["node_secret"]
+    said = {"session_id": "room", "src_lang": "en", "tgt_lang": "zh"}
+    status, placed = await ask(guarded, "session", "POST", "/v1/dispatch/f2f", said)
+    assert status == 200, placed
+    path = f"/v1/job/{placed['job_id']}"
+    mine = (await ask(guarded, "session", "GET", path))[1]
+    assert "node_id" not in mine
+    assert all("node_id" not in attempt for attempt in mine["attempts"])
+    assert (await ask(guarded, "admin", "GET", path))[1]["node_id"] == "n1"
+    assert (await ask(guarded, "other", "GET", path))[0] == 404
+    cancel = {"job_id": placed["job_id"]}
+    assert (await ask(guarded, "other", "POST", "/v1/job/cancel", cancel))[0] == 404
+    stolen = await ask(guarded, "other", "POST", "/v1/dispatch/f2f", said)
+    assert (stolen[0], stolen[1]["error"]) == (403, "FORBIDDEN")
+    done = {"job_id": placed["job_id"], "attempt_id": 1, "node_id": "n1", "status": "ok", "node_secret": secret}
+    assert (await ask(guarded, "node", "POST", "/v1/job/done", done))[0] == 200
+
+
+async def test_the_same_request_id_of_another_caller_is_another_request(guarded: House) -> None:
+    await enrol(guarded)
+    said = {"src_lang": "en", "tgt_lang": "zh", "request_id": "r1"}
+    first = (await ask(guarded, "session", "POST", "/v1/dispatch/f2f", said | {"session_id": "a"}))[1]
+    second = (await ask(guarded, "other", "POST", "/v1/dispatch/f2f", said | {"session_id": "b"}))[1]
+    assert first["job_id"] != second["job_id"]
+    for job, who in ((first, "session"), (second, "other")):
+        assert (await ask(guarded, who, "POST", "/v1/job/cancel", {"job_id": job["job_id"]}))[0] == 200

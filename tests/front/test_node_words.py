@@ -1,0 +1,148 @@
+"""What a node says about an attempt, told to the engine, with nobody who relays."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from lingua_scheduler.core.errors import DependencyDown, ScriptFailed
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.wanted import Wanted
+from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.front.assignment import Assignment
+from lingua_scheduler.front.nodes import words as node_words
+from lingua_scheduler.front.nodes.words import Words, result_text
+from lingua_scheduler.front.submit import Ask, Submitted
+from lingua_scheduler.protocol.node import JobAck, JobResult, JobStopped
+from lingua_scheduler.protocol.options import Pipeline
+from lingua_scheduler.views.audio import read_audio
+from tests.support.nodes import Stage
+
+if TYPE_CHECKING:
+    from lingua_scheduler.front.nodes.phases import AttemptMessage
+    from tests.support.world import World
+
+PLAIN: Final = Assignment(src_lang="en", tgt_lang="zh", pipeline=Pipeline())
+SPEECH: Final = base64.b64encode(b"speech").decode()
+
+
+class Scene(Stage):
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.words = Words(world.engine, self.delivery, result_ttl_ms=60_000)
+
+    async def put(self, node_id: str = "n1") -> str:
+        ask = Ask("s1", "en", "zh", wanted=Wanted(preferred_node_id=node_id))
+        submitted = await self.delivery.place(ask, PLAIN)
+        assert isinstance(submitted, Submitted), submitted
+        return submitted.job_id
+
+    async def tell(self, message: AttemptMessage, node_id: str = "n1") -> str:
+        """The code of the refusal; "" if it was taken."""
+        link = self.links.get(node_id)
+        assert link is not None
+        refusal = await self.words.tell(link.known, message)
+        return "" if refusal is None else refusal.code
+
+
+@pytest.fixture
+def scene(world: World) -> Scene:
+    return Scene(world)
+
+
+async def test_who_fails_leaves_it_to_the_next_at_once(scene: Scene) -> None:
+    """Nobody waits for the outbox."""
+    await scene.join("n1")
+    other = await scene.join("n2")
+    job_id = await scene.put()
+    assert await scene.tell(JobResult(job_id=job_id, attempt_id=1, success=False)) == ""
+    await scene.delivery.close()
+    assert [message["attempt_id"] for message in other.messages("job_assign")] == [2]
+
+
+async def test_who_is_done_with_an_attempt_has_no_errand(scene: Scene) -> None:
+    """Also if the job itself waits for another node."""
+    await scene.join()
+    job_id = await scene.put()
+    assert await scene.tell(JobStopped(job_id=job_id, attempt_id=1)) == ""
+    assert len(scene.delivery.errands) == 0
+
+
+async def test_the_speech_of_a_job_that_has_just_ended_is_erased(scene: Scene) -> None:
+    await scene.join()
+    job_id = await scene.put()
+    await cancel(scene.world.engine, job_id)
+    assert scene.delivery.errands.get(job_id, "n1") is not None
+    result = JobResult(job_id=job_id, attempt_id=1, success=True, tts_audio=SPEECH)
+    assert await scene.tell(result) == "STALE_ATTEMPT"
+    assert isinstance(await read_audio(scene.world.engine, f"{job_id}.1.tts"), Refusal)
+
+
+async def test_a_node_whose_job_came_from_elsewhere_may_speak(scene: Scene) -> None:
+    """This process was not there when it was carried."""
+    await scene.join()
+    job_id = await scene.put()
+    scene.delivery.errands.drop(job_id, 1)
+    result = JobResult(job_id=job_id, attempt_id=1, success=True, tts_audio=SPEECH)
+    assert await scene.tell(result) == ""
+    assert not isinstance(await read_audio(scene.world.engine, f"{job_id}.1.tts"), Refusal)
+
+
+async def test_speech_that_is_too_much_is_a_failure(scene: Scene) -> None:
+    await scene.join()
+    job_id = await scene.put()
+    large = base64.b64encode(bytes(4 * 1024 * 1024 + 1)).decode()
+    result = JobResult(job_id=job_id, attempt_id=1, success=True, tts_audio=large)
+    assert await scene.tell(result) == "PAYLOAD_TOO_LARGE"
+    await scene.delivery.close()
+    (past,) = (await scene.world.cell()).jobs[job_id].past.attempts
+    assert past.cause == "failed"
+
+
+async def test_who_speaks_to_an_engine_that_stays_away_is_told_so(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.join()
+    job_id = await scene.put()
+
+    def away(*_args: Any) -> Any:
+        raise DependencyDown("TEST", "away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(node_words, "PATIENCE_S", 0.1)
+        patched.setattr(scene.world.engine, "run", away)
+        assert await scene.tell(JobAck(job_id=job_id, attempt_id=1)) == "SCHEDULER_DEPENDENCY_DOWN"
+    assert await scene.tell(JobAck(job_id=job_id, attempt_id=1)) == ""
+
+
+async def test_a_mistake_of_ours_is_not_called_an_outage(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    await scene.join()
+
+    def broken(*_args: Any) -> Any:
+        raise ScriptFailed("a bug")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(scene.world.engine, "run", broken)
+        with pytest.raises(ScriptFailed):
+            await scene.tell(JobAck(job_id="c0.a", attempt_id=1))
+
+
+def test_a_result_is_what_the_node_said_without_what_is_known_of_it() -> None:
+    message = JobResult(
+        job_id="c0.a",
+        attempt_id=1,
+        node_id="n1",
+        session_id="s1",
+        trace_id="t1",
+        utterance_index=3,
+        success=True,
+        text_asr="hi",
+        tts_audio=SPEECH,
+        processing_time_ms=12.5,
+        segments_meta=[{"a": 1}],
+    )
+    assert result_text(message, "c0.a.1.tts") == (
+        '{"text_asr":"hi","processing_time_ms":12.5,"segments_meta":[{"a":1}],"tts_ref":"c0.a.1.tts"}'
+    )

@@ -1,0 +1,111 @@
+"""Nodes at a door without sockets: what is written to them is kept, and read by the test."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from lingua_scheduler.flows.register import Registered, register
+from lingua_scheduler.front.delivery import Delivery
+from lingua_scheduler.front.nodes.links import Known, Link, Links, new_connection
+from lingua_scheduler.front.submit import Submitter
+from lingua_scheduler.protocol.legacy import abilities_of, registering_node
+from lingua_scheduler.protocol.node import NodeRegister
+from tests.support.world import CELL
+
+if TYPE_CHECKING:
+    from lingua_scheduler.core.records import Event
+    from lingua_scheduler.front.assignment import Errand
+    from lingua_scheduler.protocol.errors import CloseCode
+    from lingua_scheduler.protocol.node import NodeAsrPartial
+    from tests.support.world import World
+
+#: A node that says everything it can: it acks, begins, stops.
+TALKATIVE: Final = ["job_ack", "job_started", "job_stopped"]
+
+
+class Tape:
+    """The other end of a link. A broken one takes nothing any more."""
+
+    def __init__(self) -> None:
+        self.written: list[str | bytes] = []
+        self.closed_with: CloseCode | None = None
+        #: So many more frames can be written; None: any number.
+        self.room: int | None = None
+
+    def write(self, data: str | bytes, *, may_drop: bool = False) -> bool:
+        assert not may_drop
+        if self.closed_with is not None or self.room == 0:
+            return False
+        if self.room is not None:
+            self.room -= 1
+        self.written.append(data)
+        return True
+
+    async def close(self, code: CloseCode, detail: str = "", trace_id: str | None = None) -> None:
+        del detail, trace_id
+        self.closed_with = code
+
+    def messages(self, kind: str = "") -> list[dict[str, Any]]:
+        """What was written, of one kind or all, without binary frames."""
+        found = [json.loads(data) for data in self.written if isinstance(data, str)]
+        return [message for message in found if kind in {"", message["type"]}]
+
+
+class Listeners:
+    """Sessions as the nodes' side knows them: who is told what."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, Any]] = []
+
+    def accepted(self, errand: Errand) -> None:
+        self.heard.append(("accepted", errand))
+
+    def partial(self, errand: Errand, message: NodeAsrPartial) -> None:
+        self.heard.append((message.text, errand))
+
+    async def ended(self, event: Event) -> None:
+        self.heard.append(("ended", event))
+
+    async def refused(self, event: Event) -> None:
+        self.heard.append(("refused", event))
+
+    def of(self, kind: str) -> list[Any]:
+        return [what for told, what in self.heard if told == kind]
+
+
+class Stage:
+    """A world with links, a delivery, and listeners."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.links = Links()
+        self.listeners = Listeners()
+        self.submitter = Submitter(world.engine, CELL)
+        self.delivery = Delivery(world.engine, CELL, self.links, self.submitter, self.listeners)
+
+    async def join(self, node_id: str = "n1", **said: Any) -> Tape:
+        """A node on a socket, ready, that serves en:zh."""
+        told: dict[str, Any] = {
+            "semantic_langs": ["en", "zh"],
+            "nmt_pairs": [("en", "zh")],
+            "max_concurrent_jobs": 2,
+            "health": "ready",
+            "advanced_features": TALKATIVE,
+        }
+        message = NodeRegister(node_id=node_id, **(told | said))
+        words = registering_node(message)
+        connection = new_connection()
+        answer = await register(self.world.engine, CELL, node_id, connection=connection, nonce=node_id, **words)
+        assert isinstance(answer, Registered), answer
+        tape = Tape()
+        known = Known(
+            node_id=node_id,
+            epoch=answer.epoch,
+            connection=connection,
+            credential="",
+            abilities=abilities_of(message),
+            words=words,
+        )
+        self.links.add(Link(tape, known))
+        return tape

@@ -1,0 +1,322 @@
+"""What a session owes its client, on virtual time: gaps, looks, coming back, moving, closing."""
+
+from __future__ import annotations
+
+from lingua_scheduler.core.order import OrderLimits
+from lingua_scheduler.front.assignment import Errand
+from lingua_scheduler.front.sessions.effects import (
+    Abandon,
+    Announce,
+    Close,
+    Effect,
+    Finish,
+    Forget,
+    Look,
+    Number,
+    Release,
+    Save,
+    Submit,
+)
+from lingua_scheduler.front.sessions.rules import SessionRules
+from lingua_scheduler.front.sessions.state import pack_state, unpack_state
+from lingua_scheduler.front.sessions.talk import Talk
+from lingua_scheduler.protocol.errors import ErrorMessage
+from lingua_scheduler.protocol.node import NodeAsrPartial
+from lingua_scheduler.protocol.session import AsrPartial, EventAck, SessionClose, SessionInitAck, UiEvent
+from tests.unit.front.sessions.talking import (
+    SESSION,
+    START_MS,
+    TENTH,
+    TOKEN,
+    chunk,
+    counting,
+    events,
+    init,
+    messages,
+    of,
+    only,
+    place,
+    said_and_placed,
+    say,
+    talk,
+    utterance,
+)
+
+
+def moved(machine: Talk, now_ms: int = START_MS) -> Talk:
+    """The same session on another instance, where its client comes back."""
+    saved = unpack_state(pack_state(machine.ledger.save()))
+    assert saved is not None
+    return Talk.load(machine.ledger.rules, saved, now_ms, counting())
+
+
+def errand(index: int, job_id: str | None = None) -> Errand:
+    return Errand(job_id or f"c0.j{index}", 1, "n1", SESSION, index, "t", 0)
+
+
+def shown(effects: list[Effect]) -> list[str]:
+    return [one.event for one in messages(effects, UiEvent)]
+
+
+def test_a_gap_is_announced_its_job_cancelled_and_a_late_result_dropped() -> None:
+    machine = talk()
+    said_and_placed(machine, 0, 1)
+    assert not of(Announce, machine.ended(1, "FINISHED", START_MS))
+    assert not of(Announce, machine.tick(START_MS + 9_999))
+    effects = machine.tick(START_MS + 10_000)
+    assert only(Abandon, effects) == Abandon(0, "c0.j0")
+    assert events(effects) == [(1, 0, "gap_timeout"), (2, 1, "c0.j1")]
+    assert not of(Announce, machine.ended(0, "FINISHED", START_MS + 10_001))
+
+
+def test_one_that_is_still_being_placed_is_given_up_like_any_other() -> None:
+    machine = talk()
+    say(machine, 0)
+    said_and_placed(machine, 1)
+    machine.ended(1, "FINISHED", START_MS)
+    effects = machine.tick(START_MS + 10_000)
+    assert only(Abandon, effects) == Abandon(0, "c0.j0")
+    assert of(Save, machine.placed(0, START_MS + 10_001))
+    assert machine.ledger.room_for(0) is None
+
+
+def test_a_node_in_a_grace_stops_the_clock_of_a_gap() -> None:
+    machine = talk()
+    said_and_placed(machine, 0, 1)
+    machine.ended(1, "FINISHED", START_MS)
+    assert only(Look, machine.tick(START_MS + 1_000)) == Look(0, "c0.j0")
+    machine.seen(0, "RUNNING", START_MS + 9_000, START_MS + 1_000)
+    assert not of(Announce, machine.tick(START_MS + 17_999))
+    assert of(Announce, machine.tick(START_MS + 18_000))
+
+
+def test_jobs_are_looked_at_in_case_nobody_tells_how_they_end() -> None:
+    machine = talk()
+    said_and_placed(machine, 0, 1)
+    say(machine, 2)
+    assert not of(Look, machine.tick(START_MS + 4_999))
+    assert [look.index for look in of(Look, machine.tick(START_MS + 5_000))] == [0, 1]
+    assert not of(Look, machine.tick(START_MS + 5_001))
+    assert events(machine.seen(0, "FAILED", 0, START_MS + 5_002)) == [(1, 0, "job_failed")]
+    assert events(machine.seen(1, None, 0, START_MS + 5_002)) == [(2, 1, "lost")]
+    assert machine.seen(1, "FINISHED", 0, START_MS + 5_003) == []
+
+
+def test_the_ends_of_jobs_have_their_names() -> None:
+    machine = talk()
+    said_and_placed(machine, 0, 1, 2)
+    ends = [machine.ended(index, state, START_MS) for index, state in enumerate(("FAILED", "EXPIRED", "CANCELLED"))]
+    assert [events(effects)[0][2] for effects in ends] == ["job_failed", "job_timeout", "cancelled"]
+    codes = [messages(effects, UiEvent)[0].error_code for effects in ends]
+    assert codes == ["JOB_FAILED", "JOB_TIMEOUT", "CANCELLED"]
+
+
+def test_what_is_confirmed_is_released() -> None:
+    machine = talk()
+    said_and_placed(machine, 0, 1)
+    machine.ended(0, "FINISHED", START_MS)
+    machine.ended(1, "FAILED", START_MS)
+    assert of(Release, machine.hear(EventAck(last_event_id=1), START_MS)) == [Release("c0.j0")]
+    assert machine.hear(EventAck(last_event_id=1), START_MS) == []
+    assert of(Release, machine.hear(EventAck(last_event_id=2), START_MS)) == [Release("c0.j1")]
+
+
+def test_what_nobody_confirms_is_released_after_the_window() -> None:
+    machine = talk()
+    said_and_placed(machine, 0)
+    machine.ended(0, "FINISHED", START_MS)
+    assert not of(Release, machine.tick(START_MS + 119_999))
+    assert of(Release, machine.tick(START_MS + 120_000)) == [Release("c0.j0")]
+
+
+def test_a_refused_utterance_has_nothing_to_release() -> None:
+    machine = talk()
+    machine.hear(utterance(0, b""), START_MS)
+    assert not of(Release, machine.hear(EventAck(last_event_id=1), START_MS))
+    assert not machine.ledger.sent
+
+
+def test_a_client_that_comes_back_gets_what_it_missed_once() -> None:
+    machine = talk()
+    said_and_placed(machine, 0, 1, 2)
+    machine.ended(0, "FINISHED", START_MS)
+    machine.away(START_MS + 1)
+    machine.ended(1, "FINISHED", START_MS + 2)
+    effects = machine.back(init(last_event_id=1), TOKEN, START_MS + 3)
+    assert messages(effects, SessionInitAck)[0].resume_token == TOKEN
+    assert of(Release, effects) == [Release("c0.j0")]
+    assert events(effects) == [(2, 1, "c0.j1")]
+    assert [look.index for look in of(Look, effects)] == [2]
+    assert events(machine.ended(2, "FINISHED", START_MS + 4)) == [(3, 2, "c0.j2")]
+
+
+def test_a_client_that_says_nothing_of_what_it_saw_gets_all_that_it_did_not_confirm() -> None:
+    machine = talk()
+    said_and_placed(machine, 0, 1)
+    machine.ended(0, "FINISHED", START_MS)
+    machine.ended(1, "FINISHED", START_MS)
+    machine.away(START_MS)
+    assert events(machine.back(init(), TOKEN, START_MS)) == [(1, 0, "c0.j0"), (2, 1, "c0.j1")]
+
+
+def test_a_client_that_comes_back_may_go_on_in_another_direction() -> None:
+    machine = talk(dialect="london")
+    machine.away(START_MS)
+    machine.back(init(tgt_lang="fr"), TOKEN, START_MS)
+    said = say(machine, 0).said
+    assert said.direction is not None
+    assert (said.direction.pair.tgt, said.dialect) == ("fr", "london")
+
+
+def test_what_is_kept_no_longer_is_said() -> None:
+    machine = talk(SessionRules(order=OrderLimits(max_events=1)))
+    said_and_placed(machine, 0, 1)
+    machine.ended(0, "FINISHED", START_MS)
+    machine.ended(1, "FINISHED", START_MS)
+    machine.away(START_MS)
+    effects = machine.back(init(last_event_id=0), TOKEN, START_MS)
+    assert "up to event 1" in messages(effects, ErrorMessage)[0].detail
+    assert events(effects) == [(2, 1, "c0.j1")]
+
+
+def test_a_client_that_stays_away_is_forgotten_with_all_it_waited_for() -> None:
+    machine = talk(SessionRules(order=OrderLimits(window_ms=5_000)))
+    said_and_placed(machine, 0, 1)
+    machine.ended(0, "FINISHED", START_MS)
+    machine.hear(utterance(2), START_MS)
+    machine.away(START_MS)
+    assert not of(Forget, machine.tick(START_MS + 4_999))
+    effects = machine.tick(START_MS + 5_000)
+    assert of(Abandon, effects) == [Abandon(1, "c0.j1")]
+    assert of(Release, effects)[-1] == Release("c0.j1")
+    assert isinstance(effects[-1], Forget)
+
+
+def test_what_was_said_goes_on_while_the_client_is_away() -> None:
+    machine = talk()
+    machine.hear(chunk(0, TENTH), START_MS)
+    machine.away(START_MS + 1)
+    assert of(Number, machine.tick(START_MS + 3_000))
+
+
+def test_a_session_goes_on_elsewhere_with_its_numbers_its_events_and_its_jobs() -> None:
+    machine = talk()
+    said_and_placed(machine, 0, 1)
+    machine.ended(0, "FINISHED", START_MS)
+    elsewhere = moved(machine)
+    effects = elsewhere.back(init(last_event_id=1), TOKEN, START_MS)
+    assert [look.job_id for look in of(Look, effects)] == ["c0.j1"]
+    assert events(elsewhere.seen(1, "FINISHED", 0, START_MS)) == [(2, 1, "c0.j1")]
+    assert only(Number, elsewhere.hear(chunk(0, TENTH, is_final=True), START_MS)) == Number(None, 2)
+
+
+def test_a_job_that_was_about_to_be_made_elsewhere_may_still_turn_up() -> None:
+    machine = talk()
+    for index in range(2):
+        say(machine, index)
+    elsewhere = moved(machine)
+    looks = of(Look, elsewhere.back(init(), TOKEN, START_MS))
+    assert [look.index for look in looks] == [0, 1]
+    assert elsewhere.seen(0, None, 0, START_MS + 100) == []
+    assert elsewhere.seen(1, "RUNNING", 0, START_MS + 100) == []
+    assert of(Look, elsewhere.tick(START_MS + 1_000)) == [Look(0, "c0.j0")]
+    assert events(elsewhere.seen(0, None, 0, START_MS + 5_000)) == [(1, 0, "lost")]
+
+
+def test_state_of_another_version_is_none() -> None:
+    assert unpack_state(b"\x93abc") is None
+
+
+def test_no_text_audio_or_secret_is_saved() -> None:
+    machine = talk()
+    say(machine, 0, audio=b"secret sound")
+    state = pack_state(machine.ledger.save())
+    assert b"secret" not in state
+
+
+def test_the_state_is_saved_now_and_then_though_nothing_changes() -> None:
+    machine = talk()
+    assert not of(Save, machine.tick(START_MS + 29_999))
+    assert of(Save, machine.tick(START_MS + 30_000))
+    assert not of(Save, machine.tick(START_MS + 30_001))
+
+
+def test_what_others_submit_for_a_session_is_answered_here_in_its_turn() -> None:
+    machine = talk()
+    said_and_placed(machine, 0)
+    assert of(Save, machine.ledger.adopt(1, "c0.http", "t", START_MS + 60_000, START_MS))
+    assert machine.ledger.adopt(1, "c0.again", "t", START_MS + 60_000, START_MS) == []
+    machine.ended(1, "FINISHED", START_MS)
+    assert events(machine.ended(0, "FINISHED", START_MS)) == [(1, 0, "c0.j0"), (2, 1, "c0.http")]
+    assert only(Number, machine.hear(chunk(0, TENTH, is_final=True), START_MS)).at_least == 2
+
+
+def test_a_node_may_be_heard_of_before_its_job_is_known_to_be_placed() -> None:
+    machine = talk()
+    say(machine, 0)
+    assert machine.ledger.accepted(errand(0), START_MS) == []
+    assert shown(place(machine, 0)) == ["DISPATCHED", "NODE_ACCEPTED"]
+    assert shown(machine.ledger.accepted(errand(0), START_MS)) == ["NODE_ACCEPTED"]
+
+
+def test_a_result_may_be_heard_of_before_its_job_is_known_to_be_placed() -> None:
+    machine = talk()
+    say(machine, 0)
+    assert events(machine.ended(0, "FINISHED", START_MS)) == [(1, 0, "c0.j0")]
+    assert not of(Abandon, machine.placed(0, START_MS))
+
+
+def test_partials_are_passed_on_while_somebody_waits_and_only_of_its_own_job() -> None:
+    machine = talk()
+    said_and_placed(machine, 0)
+    message = NodeAsrPartial(job_id="c0.j0", text="sa", is_final=True)
+    effects = machine.ledger.partial(errand(0), message, START_MS + 5)
+    assert [one.text for one in messages(effects, AsrPartial)] == ["sa"]
+    assert shown(effects) == ["ASR_FINAL"]
+    assert messages(effects, UiEvent)[0].elapsed_ms == 5
+    assert machine.ledger.partial(errand(0, "c0.foreign"), message, START_MS) == []
+    machine.ended(0, "FINISHED", START_MS)
+    assert machine.ledger.partial(errand(0), message, START_MS) == []
+
+
+def test_closing_waits_for_what_is_owed_and_says_so_once() -> None:
+    machine = talk()
+    said_and_placed(machine, 0)
+    machine.hear(chunk(0, TENTH), START_MS)
+    effects = machine.hear(SessionClose(), START_MS)
+    assert of(Number, effects)
+    assert not of(Finish, effects)
+    assert only(Submit, machine.numbered(1, "c0.j1", START_MS)).said.is_manual_cut
+    assert messages(machine.hear(utterance(2), START_MS), ErrorMessage)[0].code == "SESSION_CLOSED"
+    machine.ended(1, "FINISHED", START_MS)
+    effects = machine.ended(0, "FINISHED", START_MS)
+    assert isinstance(effects[-1], Finish)
+    assert not of(Finish, machine.tick(START_MS + 1))
+    assert not of(Finish, machine.hear(SessionClose(), START_MS))
+
+
+def test_a_client_that_loses_its_socket_while_it_closes_may_come_back() -> None:
+    machine = talk()
+    said_and_placed(machine, 0)
+    machine.hear(SessionClose(), START_MS)
+    machine.away(START_MS)
+    assert not of(Finish, machine.ended(0, "FINISHED", START_MS))
+    effects = machine.back(init(last_event_id=0), TOKEN, START_MS)
+    assert events(effects) == [(1, 0, "c0.j0")]
+    assert isinstance(effects[-1], Finish)
+
+
+def test_an_engine_that_lost_everything_gets_it_again() -> None:
+    machine = talk()
+    said_and_placed(machine, 0)
+    effects = machine.reopen(START_MS)
+    assert of(Save, effects)
+    assert of(Look, effects) == [Look(0, "c0.j0")]
+
+
+def test_an_instance_that_stops_brings_on_its_way_what_was_said() -> None:
+    machine = talk()
+    machine.hear(chunk(0, TENTH), START_MS)
+    machine.away(START_MS)
+    assert of(Number, machine.flush(START_MS))
+    assert not of(Close, machine.flush(START_MS))
