@@ -1,0 +1,50 @@
+"""A scheduler and an engine of its own for each scenario; at its end the auditor looks at everything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.house import Scheduler, judge
+from tests.support.servers import start_server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from pathlib import Path
+
+    from tests.support.servers import Server
+
+    Start = Callable[..., Awaitable[Scheduler]]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Server]:
+    """An engine that keeps what it acknowledged when it is killed."""
+    server = start_server(tmp_path, "--appendonly", "yes", "--appendfsync", "no")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+async def serve(store: Server) -> AsyncIterator[Start]:
+    """Starts schedulers with these settings; what is left at the end must be without fault."""
+    started: list[Scheduler] = []
+
+    async def serve(**settings: str) -> Scheduler:
+        scheduler = Scheduler(store.url, **{f"LINGUA_{name.upper()}": value for name, value in settings.items()})
+        started.append(scheduler)
+        await scheduler.start()
+        return scheduler
+
+    yield serve
+    for scheduler in started:
+        await scheduler.stop()
+    if store.process.poll() is None:
+        assert await judge(store) == []
+
+
+@pytest.fixture
+async def scheduler(serve: Start) -> Scheduler:
+    """One as it comes."""
+    return await serve()

@@ -1,0 +1,61 @@
+"""A scheduler that is told to end, under load, loses nothing: its jobs end under the next one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import httpx2
+
+from tests.support.house import Heap
+
+if TYPE_CHECKING:
+    from tests.support.house import Node, Scheduler
+
+
+async def stay(node: Node, *, slots: int) -> None:
+    """A node as its developer wrote it: it does its jobs, and comes back when the scheduler restarts."""
+    while True:
+        with contextlib.suppress(OSError, AssertionError):
+            await node.connect()
+            await node.register(slots=slots)
+            while True:
+                await node.result(await node.job())
+        await asyncio.sleep(0.02)
+
+
+async def test_every_job_that_was_accepted_ends(scheduler: Scheduler) -> None:
+    node = scheduler.node()
+    staying = asyncio.create_task(stay(node, slots=8))
+    accepted = Heap()
+
+    async def call() -> None:
+        while True:
+            with contextlib.suppress(httpx2.HTTPError):
+                said = {"session_id": f"load-{len(accepted.things)}", "src_lang": "en", "tgt_lang": "zh"}
+                answer = await scheduler.http.post("/v1/dispatch/f2f", json=said)
+                if answer.status_code == 200:
+                    await accepted.add(answer.json()["job_id"])
+            await asyncio.sleep(0.001)
+
+    callers = [asyncio.create_task(call()) for _ in range(4)]
+    await accepted.reach(100)
+    assert await scheduler.stop() == 0
+    for caller in callers:
+        caller.cancel()
+    await scheduler.start()
+    for job_id in accepted.things:
+        assert (await scheduler.ended(job_id))["state"] == "FINISHED"
+    staying.cancel()
+    await node.close()
+
+
+async def test_a_socket_is_told_to_come_back(scheduler: Scheduler) -> None:
+    async with scheduler.node() as node, scheduler.client() as client:
+        await node.register()
+        await client.init()
+        assert await scheduler.stop() == 0
+        assert (await node.gone())[0] == 1012
+        assert (await client.gone())[0] == 1012
+        assert (await client.next_left("error"))["error"] == "SHUTTING_DOWN"
