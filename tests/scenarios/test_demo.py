@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -73,18 +72,6 @@ def test_a_demo_that_is_interrupted_ends_early_with_a_verdict(tmp_path: Path, nu
     assert demo.returncode == 0, err
     assert "The auditor found nothing." in out
     wait_until(lambda: not processes_of(tmp_path), what="everything that the demo started is gone")
-
-
-def test_the_example_of_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
-    readme = Path(__file__).parents[2] / "README.md"
-    example = re.search(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
-    assert example is not None
-    environment = os.environ | {"XDG_STATE_HOME": str(tmp_path), "PYTHONWARNINGS": "error"}
-    ran = subprocess.run(
-        [sys.executable, "-c", example[1]], env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert "早上好" in ran.stdout
 
 
 def test_a_wrong_setting_is_one_line_and_exit_code_2(tmp_path: Path) -> None:

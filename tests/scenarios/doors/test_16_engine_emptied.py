@@ -22,6 +22,7 @@ async def test_the_fleet_serves_again_by_itself(scheduler: Scheduler, store: Ser
         assert missing["type"] == "missing_result"
         await node.result(lost)
         assert (await node.next("error"))["error"] in {"UNKNOWN_JOB", "STALE_ATTEMPT"}
+        await node.next("node_register_ack")
         await client.utter(1)
         job = await node.job(utterance_index=1)
         await node.result(job)
