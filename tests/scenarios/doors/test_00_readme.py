@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
 
 if TYPE_CHECKING:
     from tests.support.house import Scheduler
@@ -29,6 +32,7 @@ async def run(*command: str) -> str:
     return said.decode()
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 async def test_with_curl(scheduler: Scheduler) -> None:
     script = example("sh", scheduler.port)
     # Whoever reads it types the id of his own job.
