@@ -13,6 +13,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame, Opcode
 
 from lingua_scheduler.core.refusal import CODES, Refusal, refuse
+from lingua_scheduler.front.cork import Corked
 from lingua_scheduler.front.trace import Trace
 from lingua_scheduler.front.web import refused
 from lingua_scheduler.protocol.codec import encode
@@ -53,7 +54,7 @@ class HttpProtocol(HttpToolsProtocol):
     # What arrives.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(Corked(transport, self.loop))  # type: ignore[arg-type] # it is one, in all that matters
         if len(self.connections) > self.limits.max_connections:
             self._refuse(Refusal("RATE_LIMITED", "There are too many connections here."))
             return

@@ -1,0 +1,48 @@
+"""What is written to a connection within one tick leaves it in one system call.
+
+uvicorn writes the head of an answer and its body one after the other, and every WebSocket message by itself: most of
+what a small answer costs is the system calls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+class Corked:
+    """A transport, but for its writes."""
+
+    __slots__ = ("_loop", "_pending", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._pending: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Write at the end of this tick."""
+        if not self._pending:
+            self._loop.call_soon(self._flush)
+        self._pending.append(data)
+
+    def _flush(self) -> None:
+        if self._pending:
+            data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
+            self._pending = []
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Write what is left, and close."""
+        self._flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once; what is left is lost."""
+        self._pending = []
+        self._transport.abort()
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever else a transport has
+        return getattr(self._transport, name)
