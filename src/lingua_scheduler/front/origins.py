@@ -6,6 +6,7 @@ which name it found us (`Host`): a name that is not ours was made to point here 
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -30,8 +31,10 @@ class Origins:
         self._allowed = frozenset(origin.lower() for origin in settings.allowed_origins)
         hosts = {settings.host, *settings.allowed_hosts, *(host_of(urlsplit(one).netloc) for one in self._allowed)}
         self._hosts = frozenset(host.lower() for host in hosts)
+        # Callers are few and call often. What strangers make up pushes out only itself.
+        self.check = functools.lru_cache(maxsize=1_024)(self._check)
 
-    def check(self, host: str | None, origin: str | None) -> Refusal | None:
+    def _check(self, host: str | None, origin: str | None) -> Refusal | None:
         """None if the caller may be heard. No `Origin`: it is no page."""
         if host is None or not self._is_ours(host_of(host)):
             return Refusal("FORBIDDEN", "This instance is not called that; server.allowed_hosts lists its names.")
