@@ -30,7 +30,7 @@ from lingua_scheduler.views.audit import audit_whole
 from lingua_scheduler.views.cell import read_cell
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from types import TracebackType
 
     from websockets.asyncio.client import ClientConnection
@@ -421,3 +421,10 @@ async def empty(server: Server) -> None:
 
 async def _engine(server: Server) -> Engine:
     return await Engine.connect(server.url, "lingua:v1", msgspec.msgpack.encode(Rules()))
+
+
+async def eventually(look: Callable[[], Awaitable[object]]) -> None:
+    """Wait until something is so that nobody is told of."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not await look():  # noqa: ASYNC110 - there is no event
+            await asyncio.sleep(0.005)

@@ -11,6 +11,8 @@ from typing import Final, Protocol
 #: Of one frame: a byte that says what it is, and at most 1275 of audio (RFC 6716, section 3.2.1).
 MAX_PACKET: Final = 1_276
 PACKET_MS: Final = 20
+#: So many may come at once, a minute of them: telling packets apart costs more than their bytes.
+MAX_PACKETS: Final = 3_000
 _PREFIX: Final = 2
 _SAMPLE_BYTES: Final = 2
 _SECOND_MS: Final = 1_000
@@ -156,7 +158,12 @@ class Opus:
     def put(self, data: bytes) -> str:
         """Packets, and the beginning of one."""
         self._bytes += data
+        packets = 0
         while len(self._bytes) >= self._whole + _PREFIX:
+            packets += 1
+            if packets > MAX_PACKETS:
+                del self._bytes[self._whole :]
+                return f"more than {MAX_PACKETS} Opus packets at once"
             end = self._next(self._whole)
             length = end - self._whole - _PREFIX
             if not 1 <= length <= MAX_PACKET:

@@ -138,7 +138,8 @@ class Door:
             impostor = self._desk.auth.check_node(request.principal, getattr(said, route.speaks_for), said.node_secret)
             if impostor is not None:
                 return impostor
-        return await route.handle(self._desk, request)
+        work = route.handle(self._desk, request)
+        return await (_while_heard(work, receive) if _waits(request) else work)
 
     def _admit(self, scope_name: str, scope: Scope, headers: Mapping[str, str]) -> Principal | Refusal:
         if not scope_name:
@@ -222,6 +223,34 @@ class Door:
             await socket.close(CloseCode.INTERNAL, trace_id=trace_id)
         finally:
             self._sockets.discard(socket)
+
+
+def _waits(request: Request) -> bool:
+    """Whether the caller is ready to wait for his answer."""
+    if "wait_ms" in request.query:
+        return True
+    said = request.message
+    options = getattr(said, "options", None)
+    return bool(getattr(said, "wait_ms", None) or getattr(options, "wait_ms", None))
+
+
+async def _while_heard(work: Awaitable[Said], receive: Receive) -> Said:
+    """The answer, unless the caller hangs up before: then nobody works for him any longer."""
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_hung_up(receive))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise _Gone
+        return working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _hung_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _reply(said: Said, trace_id: str) -> Reply:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
 MAX_QUEUED: Final = 256
+#: What a send says when nobody can hear it: the connection is gone, or the server is already closing it.
+_GONE: Final = (OSError, RuntimeError)
 #: How long a closing socket waits for its peer to read what is still to be said.
 _LINGER_S: Final = 5.0
 
@@ -107,10 +109,10 @@ class Socket:
             next(sending)
         except StopIteration:
             return True
-        except OSError:
+        except _GONE:
             self.is_closed = True
             return False
-        raise RuntimeError("a writable socket made its writer wait")
+        raise AssertionError("a writable socket made its writer wait")
 
     def _make_room(self, size: int, *, may_drop: bool) -> bool:
         while len(self._queue) >= self._max_messages or self._bytes + size > self._max_bytes:
@@ -132,7 +134,7 @@ class Socket:
                 self._bytes -= len(data)
                 self._moved.set()
                 await self._send(_event(data))
-        except OSError:
+        except _GONE:
             self.is_closed = True
             self._queue.clear()
             self._bytes = 0
@@ -148,7 +150,7 @@ class Socket:
         if last_word is not None:
             self.write(encode(last_word).decode())
         self.is_closed = True
-        with contextlib.suppress(OSError, TimeoutError):
+        with contextlib.suppress(*_GONE, TimeoutError):
             async with asyncio.timeout(_LINGER_S):
                 if self._emptier is not None:
                     await self._emptier

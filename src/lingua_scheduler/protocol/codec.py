@@ -11,6 +11,10 @@ from lingua_scheduler.core.refusal import Invalid
 from lingua_scheduler.protocol.errors import CloseCode
 from lingua_scheduler.protocol.fields import CODE_PATTERN, ID_PATTERN
 
+#: So many lists and objects may be in one message: reading each costs more than it weighs.
+MAX_BRACKETS: Final = 20_000
+#: Smaller messages cannot have so many.
+_LARGE: Final = MAX_BRACKETS
 #: Lists and objects may be so deep. Python could not write down again what is much deeper.
 MAX_DEPTH: Final = 64
 _MAX_SHOWN: Final = 40
@@ -70,6 +74,11 @@ class Reader(Generic[M]):
         """The message; `Undecodable` if it is none."""
         try:
             raw = data.encode() if isinstance(data, str) else data
+        except UnicodeEncodeError as error:
+            raise _unreadable(error) from None
+        if len(raw) > _LARGE and raw.count(b"[") + raw.count(b"{") > MAX_BRACKETS:
+            raise Undecodable(f"The message has more than {MAX_BRACKETS} lists and objects.")
+        try:
             message: M = self._decode(raw)
         except msgspec.ValidationError as error:
             raise self._misfit(raw, explain(str(error))) from None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lingua_scheduler.core.refusal import CODES
 from lingua_scheduler.protocol import fleet, http, node, session
-from lingua_scheduler.protocol.codec import MAX_DEPTH, Reader, Undecodable, encode, explain
+from lingua_scheduler.protocol.codec import MAX_BRACKETS, MAX_DEPTH, Reader, Undecodable, encode, explain
 from lingua_scheduler.protocol.errors import CloseCode
 
 if TYPE_CHECKING:
@@ -204,10 +204,22 @@ def test_a_message_may_not_be_nested_without_end() -> None:
     for opens, closes, each in (("[", "]", 1), ('{"x":', "}", 1), ('[{"x":', "}]", 2)):
         most = (MAX_DEPTH - 2) // each
         assert http.read_dispatch(payload(most, opens, closes)).payload is not None
-        for depth in (most + 1, 500, 100_000):
+        for depth in (most + 1, 500, 9_000):
             said = refused(http.read_dispatch, payload(depth, opens, closes))
             assert (said.refusal.detail, said.close) == ("The message is nested more than 64 deep.", None)
-    assert refused(http.read_dispatch, payload(100_000).replace("en", "e").replace('"s"', "1")).close is None
+    assert refused(http.read_dispatch, payload(9_000).replace("en", "e").replace('"s"', "1")).close is None
+
+
+@pytest.mark.parametrize("few", ["[]", "{}", "[[],{}]"])
+def test_a_message_may_not_have_lists_without_end(few: str) -> None:
+    def message(number: int) -> str:
+        return json.dumps(DISPATCH)[:-1] + ',"payload":{"x":[' + ",".join([few] * number) + "]}}"
+
+    each = few.count("[") + few.count("{")
+    fits = message((MAX_BRACKETS - 3) // each)
+    assert http.read_dispatch(fits).payload is not None
+    said = refused(http.read_dispatch, message(MAX_BRACKETS))
+    assert (said.refusal.detail, said.close) == (f"The message has more than {MAX_BRACKETS} lists and objects.", None)
 
 
 def test_wide_is_not_deep() -> None:

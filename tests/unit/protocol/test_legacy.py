@@ -248,7 +248,7 @@ def test_what_is_only_shown_is_kept() -> None:
     assert about_of(NodeRegister()) == ""
 
 
-@pytest.mark.parametrize("models", [10, 1_000, 100_000])
+@pytest.mark.parametrize("models", [10, 1_000, 19_000])
 def test_too_much_to_show_keeps_no_node_out(models: int) -> None:
     about = about_of(registration(installed_models=[{"model_id": "早" * 40}] * models))
     assert check_about(about) == about

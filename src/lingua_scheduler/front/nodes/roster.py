@@ -74,12 +74,14 @@ class Roster:
 
     async def _keep(self, link: Link) -> None:
         try:
-            answer = await heartbeat(self._engine, self._cell, link.node_id, link.epoch)
+            epoch = link.epoch
+            answer = await heartbeat(self._engine, self._cell, link.node_id, epoch)
             if not isinstance(answer, Refusal):
                 self.do(link, told_to_beat(answer))
             elif answer.code == "UNKNOWN_NODE":
                 await self.renew(link)
-            else:
+            elif link.epoch == epoch:
+                # It has not registered anew meanwhile: somebody else has, in its name.
                 link.hang_up(CloseCode.REPLACED)
         except (DependencyDown, OutcomeUnknown) as away:
             log.debug("no beat for node %s: %s", link.node_id, away)
