@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.doors import Raw
+from tests.support.house import House
+
 if TYPE_CHECKING:
-    from tests.support.house import House
+    from tests.support.servers import Server
+
+#: A node that is silent for a second is stale, and nobody waits long to find out.
+IMPATIENT: dict[str, Any] = {"nodes.socket_beat_ms": 100, "nodes.stale_ms": 1_000, "nodes.offline_ms": 60_000}
 
 NODE: dict[str, Any] = {
     "node_id": "node-123",
@@ -163,6 +169,33 @@ class TestPoll:
         placed = await house.dispatch()
         assert [job["job_id"] for job in (await polling)["jobs"]] == [placed["job_id"]]
         assert await house.post("/v1/node/poll", {"node_id": "node-123", "wait_ms": 50}) == {"jobs": []}
+
+    async def test_it_is_a_sign_of_life_for_as_long_as_it_is_open(self, server: Server) -> None:
+        async with House(server.url, **IMPATIENT).open() as house:
+            await house.post("/v1/node/register", NODE)
+            began = (await house.get("/v1/nodes/node-123"))["seen_at_ms"]
+            poll = {"node_id": "node-123", "wait_ms": 15_000}
+            polling = asyncio.create_task(house.post("/v1/node/poll", poll))
+            async with asyncio.timeout(10):
+                while (node := await house.get("/v1/nodes/node-123"))["seen_at_ms"] <= began + 1_500:
+                    assert node["standing"] == "available"
+            placed = await house.dispatch()
+            assert [job["job_id"] for job in (await polling)["jobs"]] == [placed["job_id"]]
+
+    async def test_of_a_node_that_hung_up_it_is_none(self, server: Server) -> None:
+        async with House(server.url, **IMPATIENT).open() as house:
+            await house.post("/v1/node/register", NODE)
+            poll = b'{"node_id": "node-123", "wait_ms": 15000}'
+            async with Raw.connect(house.port) as raw:
+                head = f"POST /v1/node/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(poll)}\r\n\r\n"
+                await raw.write(head.encode() + poll)
+                seen = (await house.get("/v1/nodes/node-123"))["seen_at_ms"]
+                async with asyncio.timeout(5):
+                    while (await house.get("/v1/nodes/node-123"))["seen_at_ms"] <= seen:
+                        pass
+            async with asyncio.timeout(5):
+                while (await house.get("/v1/nodes/node-123"))["standing"] != "stale":
+                    pass
 
     async def test_refusals(self, house: House) -> None:
         assert (await house.post("/v1/node/poll", {"node_id": "n9"}, 404))["error"] == "UNKNOWN_NODE"

@@ -113,7 +113,7 @@ class Nodes(Section):
         default=10_000,
         ge=10,
         le=10 * MINUTE,
-        description="How often an open socket counts as a sign of life of its node.",
+        description="How often an open socket or poll counts as a sign of life of its node.",
     )
     stale_ms: int = Field(
         default=35_000,

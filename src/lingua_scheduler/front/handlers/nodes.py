@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.ids import new_node_id
@@ -30,7 +32,10 @@ from lingua_scheduler.protocol.http import (
 from lingua_scheduler.protocol.registration import registering
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.front.mailbox import Attempt
     from lingua_scheduler.front.web import Request, Said
 
 
@@ -80,14 +85,41 @@ async def beat(desk: Desk, request: Request) -> Said:
 async def poll(desk: Desk, request: Request) -> Said:
     """The node's work; if there is none, what comes within `wait_ms`."""
     said: PollRequest = request.message
-    beaten = await heartbeat(desk.engine, desk.cell, said.node_id, said.epoch or "")
-    if isinstance(beaten, Refusal):
-        return beaten
-    taken = await desk.mailboxes.take(said.node_id, said.wait_ms or 0, desk.is_draining)
+    with _watched(request) as is_open:
+        taken = await _take(desk, said, is_open)
     if isinstance(taken, Refusal):
         return taken
     assigned = [await desk.delivery.assignment_of(job_id, attempt) for job_id, attempt in taken]
     return PollAnswer(jobs=[message for message in assigned if not isinstance(message, Refusal)])
+
+
+async def _take(desk: Desk, said: PollRequest, is_open: Callable[[], bool]) -> list[Attempt] | Refusal:
+    """What is in the node's mailbox, or comes in time. A poll is a sign of life for as long as it is open."""
+    clock = asyncio.get_running_loop().time
+    until, beat_ms = clock() + (said.wait_ms or 0) / 1000, desk.settings.nodes.socket_beat_ms
+    while True:
+        beaten = await heartbeat(desk.engine, desk.cell, said.node_id, said.epoch or "")
+        if isinstance(beaten, Refusal):
+            return beaten
+        left_ms = max(int((until - clock()) * 1000), 0)
+        taken = await desk.mailboxes.take(said.node_id, min(left_ms, beat_ms), desk.is_draining)
+        if isinstance(taken, Refusal) or taken:
+            return taken
+        if left_ms <= beat_ms or desk.is_draining.is_set() or not is_open():
+            return []
+
+
+@contextlib.contextmanager
+def _watched(request: Request) -> Iterator[Callable[[], bool]]:
+    """Whether the caller is still there: for a node that hung up, nobody beats."""
+    if request.hung_up is None:
+        yield lambda: True
+        return
+    gone = asyncio.ensure_future(request.hung_up())
+    try:
+        yield lambda: not gone.done()
+    finally:
+        gone.cancel()
 
 
 async def go_offline(desk: Desk, request: Request) -> Said:
