@@ -169,6 +169,16 @@ async def fleet(server: Server) -> AsyncIterator[Fleet]:
         yield fleet
 
 
+async def test_a_node_is_asked_to_beat_as_the_settings_say(server: Server) -> None:
+    async with (
+        opened(server.url, nodes__heartbeat_interval_ms=7_000) as fleet,
+        connect(f"{fleet.url}/ws/node") as socket,
+    ):
+        node = Peer(socket, "n1")
+        await node.say("node_register", **OURS)
+        assert (await node.hears("node_register_ack"))["heartbeat_interval_ms"] == 7_000
+
+
 class TestTheLifeOfAJob:
     async def test_a_field_node_registers_beats_and_works(self, fleet: Fleet) -> None:
         """It never acks: the write is its ack."""
@@ -329,7 +339,8 @@ class TestWhatIsRefused:
         async with connect(f"{fleet.url}/ws/node") as socket:
             node = Peer(socket, "n1")
             await node.say("node_register", **(OURS | {"semantic_langs": []}))
-            assert (await node.hears("error"))["code"] == "INVALID_CAPABILITY_SCHEMA"
+            error = await node.hears("error")
+            assert (error["code"], len(error["trace_id"])) == ("INVALID_CAPABILITY_SCHEMA", 32)
             await node.say("node_heartbeat")
             assert (await node.hears("error"))["code"] == "INVALID_MESSAGE"
             await node.say("node_register", **OURS)
@@ -354,6 +365,7 @@ class TestConnections:
                 assert new.epoch == old.epoch
                 error, code = await old.end()
                 assert (error["code"], code) == ("SESSION_CLOSED", 4409)
+                assert len(error["trace_id"]) == 32
                 await new.about("job_result", job, success=True)
                 assert (await fleet.end_of(job_id)).record.attempt == 1
                 node = await fleet.record()
@@ -379,6 +391,7 @@ class TestConnections:
             await fleet.door.close_sockets()
             error, code = await node.end()
             assert (error["code"], code) == ("SHUTTING_DOWN", 1012)
+            assert len(error["trace_id"]) == 32
             while (record := (await fleet.record()).record).away_until_ms == 0:
                 pass
             assert record.away_until_ms - record.seen_at_ms > 9_000

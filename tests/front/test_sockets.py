@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tests.support.servers import Server
 
 NODE, SESSION = "node-token-0123456789", "session-token-0123456789"
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
 TOKENS = {"auth__node_tokens": f"fleet:{NODE}", "auth__session_tokens": f"app:{SESSION}"}
 
 
@@ -206,10 +208,12 @@ async def test_a_bad_frame_closes_its_socket_with_a_word_and_no_other(
     server: Server, frame: bytes, error: str, code: int
 ) -> None:
     async with opened(server) as (door, echo), connect(f"{door.ws}/ws/session") as other:
-        async with connect(f"{door.ws}/ws/session") as socket:
+        async with connect(f"{door.ws}/ws/session", additional_headers={"traceparent": PARENT}) as socket:
             socket.transport.write(frame)
             said, closed = await last_words(socket)
         assert (said["type"], said["error"], closed) == ("error", error, code)
+        assert said["trace_id"] == TRACE
+        assert [peer.trace_id == TRACE for peer in echo.peers] == [False, True]
         await asyncio.wait_for(echo.ended.wait(), PATIENCE_S)
         await other.send("still here")
         assert await other.recv() == "still here"

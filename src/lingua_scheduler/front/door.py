@@ -182,13 +182,13 @@ class Door:
     # Sockets.
 
     async def _serve_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = _headers_of(scope)
-        trace = Trace.of(headers.get("traceparent"))
+        headers, lingua = _headers_of(scope), scope["extensions"]["lingua"]
+        trace: Trace = lingua["trace"]
         refusal = self._refuse_socket(scope, headers)
         if refusal is not None:
             await _refuse_handshake(refused(refusal, trace.id), trace, receive, send)
             return
-        socket = Socket(receive, send, writable=scope["extensions"]["lingua"]["writable"])
+        socket = Socket(receive, send, writable=lingua["writable"], trace_id=trace.id)
         try:
             await socket.accept(SUBPROTOCOL if SUBPROTOCOL in scope["subprotocols"] else None)
             await self._serve_open(socket, scope, headers, trace.id)

@@ -21,6 +21,7 @@ from lingua_scheduler.protocol.errors import error_message
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Iterable
 
     from lingua_scheduler.config.doors import Server as Limits
 
@@ -207,12 +208,15 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     """One WebSocket: it tells when it can be written to, and finds out when nobody is there."""
 
     limits: Limits
+    #: What the other end is told goes by this, whoever tells it.
+    trace: Trace
 
     def handle_connect(self, event: Any) -> None:  # noqa: ANN401 - the handshake, which is uvicorn's business
         super().handle_connect(event)
         if not self.close_sent:
             extensions: dict[str, Any] = self.scope["extensions"]
-            extensions["lingua"] = {"writable": self.writable}
+            self.trace = Trace.of(_parent_in(self.scope["headers"]))
+            extensions["lingua"] = {"writable": self.writable, "trace": self.trace}
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -247,7 +251,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         """A frame that is wrong, too large or not UTF-8: say so before the close that says the same."""
         if self.conn.close_sent is not None and not self.transport.is_closing():
             code = _LAST_WORDS.get(self.conn.close_sent.code, "INVALID_MESSAGE")
-            last_word = encode(error_message(Refusal(code, CODES[code].detail)))
+            last_word = encode(error_message(Refusal(code, CODES[code].detail), self.trace.id))
             self.transport.write(Frame(Opcode.TEXT, last_word).serialize(mask=False))
         super().handle_parser_exception()
 
@@ -256,3 +260,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self.close_sent = self.handshake_complete = True
         self.transport.write(_last_answer(Refusal("INVALID_MESSAGE", "This is no handshake of a WebSocket.")))
         self.transport.close()
+
+
+def _parent_in(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """The caller's own trace, if the handshake names one."""
+    return next((value.decode("latin-1") for name, value in headers if name == b"traceparent"), None)

@@ -38,13 +38,18 @@ class Socket:
         send: Send,
         *,
         writable: asyncio.Event,
+        trace_id: str | None = None,
         max_bytes: int = MAX_QUEUED_BYTES,
         max_messages: int = MAX_QUEUED,
     ) -> None:
-        """`writable` is set while the transport takes more without keeping much of it."""
+        """`writable` is set while the transport takes more without keeping much of it.
+
+        `trace_id`: of a close that has none of its own.
+        """
         self._receive = receive
         self._send = send
         self._writable = writable
+        self._trace_id = trace_id
         self._max_bytes = max_bytes
         self._max_messages = max_messages
         self._queue: deque[tuple[str | bytes, bool]] = deque()
@@ -146,7 +151,7 @@ class Socket:
         """Say why, let the peer read what waits for a moment, and close."""
         if self.is_closed:
             return
-        last_word = farewell(code, detail, trace_id)
+        last_word = farewell(code, detail, trace_id or self._trace_id)
         if last_word is not None:
             self.write(encode(last_word).decode())
         self.is_closed = True

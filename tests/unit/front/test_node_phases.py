@@ -12,7 +12,6 @@ from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.flows.heartbeat import Beaten
 from lingua_scheduler.flows.register import Registered
 from lingua_scheduler.front.nodes.phases import (
-    HEARTBEAT_MS,
     Act,
     Beat,
     Enter,
@@ -68,7 +67,7 @@ def error_of(acts: list[Act]) -> ErrorMessage:
 
 class TestRegistering:
     def test_a_field_node_is_taken_in_and_told_that_it_is_registering(self) -> None:
-        phase = Registering(slots=3)
+        phase = Registering(slots=3, heartbeat_ms=7_000)
         (enter,) = phase.hear(json.dumps(FIELD_NODE))
         assert isinstance(enter, Enter)
         assert (enter.node_id, enter.token, enter.types) == ("n1", None, {"whisper": "asr"})
@@ -82,7 +81,7 @@ class TestRegistering:
                     message="registered",
                     status="registering",
                     epoch="1-x",
-                    heartbeat_interval_ms=HEARTBEAT_MS,
+                    heartbeat_interval_ms=7_000,
                     pools=["en:zh"],
                     warnings=["beware"],
                 )
@@ -156,6 +155,42 @@ class TestWhatCannotBeRead:
     @pytest.mark.parametrize("trace_id", [7, "x" * 129, None])
     def test_a_trace_id_that_is_none_is_not_repeated(self, phase: Registering | Live, trace_id: Any) -> None:
         assert error_of(phase.hear(said(type="something", trace_id=trace_id))).trace_id is None
+
+
+class TestTheThread:
+    """Whatever is refused is told under the message's own trace, or else under that of the connection."""
+
+    @pytest.fixture(params=["registering", "live"])
+    def phase(self, request: pytest.FixtureRequest) -> Registering | Live:
+        phase = Registering(trace_id="peer")
+        if request.param == "registering":
+            return phase
+        (enter,) = phase.hear(json.dumps(FIELD_NODE))
+        assert isinstance(enter, Enter)
+        return phase.entered(enter, REGISTERED, "socket", "somebody")[0]
+
+    def test_of_what_cannot_be_read(self, phase: Registering | Live) -> None:
+        assert error_of(phase.hear(said(type="something"))).trace_id == "peer"
+        assert error_of(phase.hear(b"binary")).trace_id == "peer"
+        (act,) = phase.hear(said(type="something", trace_id="own"))
+        assert isinstance(act, HangUp)
+        assert act.trace_id == "own"
+        (act,) = phase.hear("{")
+        assert isinstance(act, HangUp)
+        assert act.trace_id == "peer"
+
+    def test_of_what_is_too_large(self, phase: Registering | Live) -> None:
+        ack = said(type="job_ack", job_id="c0.a", attempt_id=1, more="x" * 65_536)
+        assert error_of(phase.hear(ack)).trace_id == "peer"
+
+    def test_of_what_the_engine_refuses(self, phase: Registering | Live) -> None:
+        assert error_of(phase.refused(refuse("NODE_ID_CONFLICT", node_id="n1"))).trace_id == "peer"
+        if isinstance(phase, Live):
+            (beat,) = phase.hear(said(type="node_heartbeat"))
+            assert isinstance(beat, Beat)
+            assert error_of(phase.beaten(beat, Refusal("INVALID_MESSAGE", "no"))).trace_id == "peer"
+            assert error_of(phase.told(JobAck(job_id="c0.a", attempt_id=1), refuse("STALE_ATTEMPT"))).trace_id == "peer"
+            assert error_of(phase.hear(said(type="node_heartbeat", node_id="n2"))).trace_id == "peer"
 
 
 class TestSpeakingForOneself:

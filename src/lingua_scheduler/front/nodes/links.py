@@ -48,6 +48,10 @@ class Known:
     words: Registering
     #: Of which type each of its services is.
     types: dict[str, str] = field(default_factory=dict)
+    #: What it is told to beat at; any other pace will do.
+    heartbeat_ms: int = 15_000
+    #: The thread of its connection: what has none of its own is told under this.
+    trace_id: str | None = None
 
 
 class Link:
@@ -94,10 +98,10 @@ class Link:
         """Tell the node what the operator wants."""
         return self.write(NodeControl(command=command, reason=reason))
 
-    def hang_up(self, code: CloseCode, detail: str = "") -> None:
+    def hang_up(self, code: CloseCode, detail: str = "", trace_id: str | None = None) -> None:
         """Say why, and close, without waiting for it. Who reads the socket sees its end, and tells the engine."""
         if self._closing is None:
-            self._closing = asyncio.ensure_future(self._wire.close(code, detail))
+            self._closing = asyncio.ensure_future(self._wire.close(code, detail, trace_id))
 
 
 class Links:

@@ -44,9 +44,6 @@ if TYPE_CHECKING:
 
     from lingua_scheduler.flows.register import Registered
 
-#: What a node is told to beat at; any other pace will do.
-HEARTBEAT_MS: Final = 15_000
-
 AttemptMessage = JobAck | JobStarted | JobStopped | JobNack | JobResult
 
 #: What may be large: a result may carry audio, and what a node says of itself lists all that it has.
@@ -64,6 +61,8 @@ class HangUp(msgspec.Struct, frozen=True):
 
     code: CloseCode
     detail: str = ""
+    #: That of the message which is the reason; None: that of the connection.
+    trace_id: str | None = None
 
 
 class Enter(msgspec.Struct, frozen=True):
@@ -124,9 +123,10 @@ _read_trace: Final = msgspec.json.Decoder(_Traced).decode
 
 
 class _Reader:
-    """Reads what comes, and counts what could not be read in a row."""
+    """Reads what comes, and counts what could not be read in a row. `trace_id` is that of the connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, trace_id: str | None) -> None:
+        self._trace_id = trace_id
         self._bad = 0
 
     def read(self, data: str | bytes) -> FromNode | list[Act]:
@@ -137,29 +137,39 @@ class _Reader:
             message = read_from_node(data)
         except Undecodable as undecodable:
             if undecodable.close is not None:
-                return [HangUp(undecodable.close, undecodable.refusal.detail)]
+                return [HangUp(undecodable.close, undecodable.refusal.detail, self._trace_id)]
             return self.bad(undecodable.refusal, _trace_in(data))
         self._bad = 0
         if len(data) > SMALL_BYTES and not isinstance(message, _LARGE):
-            return [_error(refuse("PAYLOAD_TOO_LARGE"), message)]
+            return [_error(refuse("PAYLOAD_TOO_LARGE"), message, self._trace_id)]
         return message
 
     def bad(self, refusal: Refusal, trace_id: str | None = None) -> list[Act]:
         """The message was no good; too many of these, and nobody listens any more."""
         self._bad += 1
+        trace_id = trace_id or self._trace_id
         if self._bad >= MAX_BAD_IN_A_ROW:
-            return [HangUp(CloseCode.BAD_MESSAGES, refusal.detail)]
+            return [HangUp(CloseCode.BAD_MESSAGES, refusal.detail, trace_id)]
         return [Say(error_message(refusal, trace_id))]
 
 
 class Registering:
     """Nothing is known of the node yet."""
 
-    def __init__(self, *, slots: int = 4, new_id: Callable[[], str] = new_node_id) -> None:
-        """`slots`: those of a node that does not say how many it has."""
+    def __init__(
+        self,
+        *,
+        slots: int = 4,
+        heartbeat_ms: int = 15_000,
+        trace_id: str | None = None,
+        new_id: Callable[[], str] = new_node_id,
+    ) -> None:
+        """`slots`: those of a node that does not say how many it has. `heartbeat_ms`: what it is told to beat at."""
         self._slots = slots
+        self._heartbeat_ms = heartbeat_ms
+        self._trace_id = trace_id
         self._new_id = new_id
-        self._reader = _Reader()
+        self._reader = _Reader(trace_id)
 
     def hear(self, data: str | bytes) -> list[Act]:
         """A message of the node."""
@@ -181,12 +191,14 @@ class Registering:
             abilities=enter.abilities,
             words=enter.words,
             types=enter.types,
+            heartbeat_ms=self._heartbeat_ms,
+            trace_id=self._trace_id,
         )
         return Live(known, slots=self._slots), welcome(known, answer)
 
     def refused(self, refusal: Refusal) -> list[Act]:
         """The engine has not; the node may try again in the time that it has."""
-        return [Say(error_message(refusal))]
+        return [Say(error_message(refusal, self._trace_id))]
 
 
 class Live:
@@ -195,7 +207,7 @@ class Live:
     def __init__(self, known: Known, *, slots: int = 4) -> None:
         self.known = known
         self._slots = slots
-        self._reader = _Reader()
+        self._reader = _Reader(known.trace_id)
 
     def hear(self, data: str | bytes) -> list[Act]:
         """A message of the node."""
@@ -203,7 +215,7 @@ class Live:
         if isinstance(message, list):
             return message
         if message.node_id not in {None, self.known.node_id}:
-            return [_error(self._not_its_own(message), message)]
+            return [_error(self._not_its_own(message), message, self.known.trace_id)]
         return self._acts_on(message)
 
     def _acts_on(self, message: FromNode) -> list[Act]:
@@ -255,7 +267,7 @@ class Live:
 
     def refused(self, refusal: Refusal) -> list[Act]:
         """The engine has not: the node stays what it was."""
-        return [Say(error_message(refusal))]
+        return [self._say(refusal)]
 
     def beaten(self, beat: Beat, answer: Beaten | Refusal) -> list[Act]:
         """What the engine says to a heartbeat."""
@@ -267,7 +279,11 @@ class Live:
             return [Renew()]
         if answer.code == "STALE_ATTEMPT" and beat.epoch == self.known.epoch:
             return [HangUp(CloseCode.REPLACED)]
-        return [Say(error_message(answer))]
+        return [self._say(answer)]
+
+    def _say(self, refusal: Refusal) -> Say:
+        """A refusal of something that has no trace of its own."""
+        return Say(error_message(refusal, self.known.trace_id))
 
     def _take(self, beat: Beat) -> None:
         """What was said last counts when the node is registered again."""
@@ -291,7 +307,7 @@ class Live:
 
     def told(self, message: AttemptMessage, refusal: Refusal | None) -> list[Act]:
         """What the engine says to a word about an attempt; None: it was taken."""
-        return [] if refusal is None else [_error(refusal, message)]
+        return [] if refusal is None else [_error(refusal, message, self.known.trace_id)]
 
 
 def _last(before: Any, now: Any) -> Any:  # noqa: ANN401 - whatever it is
@@ -314,7 +330,7 @@ def welcome(known: Known, answer: Registered) -> list[Act]:
         message="registered",
         status=known.words["health"],
         epoch=answer.epoch,
-        heartbeat_interval_ms=HEARTBEAT_MS,
+        heartbeat_interval_ms=known.heartbeat_ms,
         pools=answer.pairs,
         warnings=answer.warnings,
     )
@@ -335,8 +351,9 @@ def _entering(message: NodeRegister, node_id: str, slots: int) -> Enter:
     )
 
 
-def _error(refusal: Refusal, message: FromNode) -> Say:
-    return Say(error_message(refusal, getattr(message, "trace_id", None)))
+def _error(refusal: Refusal, message: FromNode, trace_id: str | None) -> Say:
+    """A refusal under the message's own trace, or that of its connection."""
+    return Say(error_message(refusal, getattr(message, "trace_id", None) or trace_id))
 
 
 def _trace_in(data: str) -> str | None:

@@ -92,8 +92,8 @@ class Roster:
             match act:
                 case Say(message):
                     link.write(message)
-                case HangUp(code, detail):
-                    link.hang_up(code, detail)
+                case HangUp(code, detail, trace_id):
+                    link.hang_up(code, detail, trace_id)
                 case Note(text):
                     log.warning("node %s: %s", link.node_id, text)
                 case _:

@@ -60,7 +60,12 @@ class _Entrance:
         self._desk = desk
         self._socket = socket
         self._peer = peer
-        self._phase = Registering(slots=desk.settings.nodes.default_max_concurrent_jobs)
+        nodes = desk.settings.nodes
+        self._phase = Registering(
+            slots=nodes.default_max_concurrent_jobs,
+            heartbeat_ms=nodes.heartbeat_interval_ms,
+            trace_id=peer.trace_id,
+        )
         self._until = asyncio.get_running_loop().time() + REGISTER_S
 
     async def let_in(self) -> tuple[Link, Live] | None:
@@ -78,8 +83,8 @@ class _Entrance:
                 match act:
                     case Say(message):
                         self._socket.write(encode(message).decode())
-                    case HangUp(code, detail):
-                        await self._close(code, detail)
+                    case HangUp(code, detail, trace_id):
+                        await self._socket.close(code, detail, trace_id)
                         return None
                     case Enter():
                         entered = await self._enter(act)
@@ -188,4 +193,4 @@ class _Servant:
         self._roster.do(self._link, entered)
 
     def _say(self, away: LinguaError) -> None:
-        self._link.write(error_message(refusal_of(away)))
+        self._link.write(error_message(refusal_of(away), self._link.known.trace_id))
