@@ -17,6 +17,7 @@ from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.relay import Taken, relay
+from lingua_scheduler.flows.release import release
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.hearing import Hearing
 from lingua_scheduler.front.submit import Ask, Submitted
@@ -73,9 +74,33 @@ async def test_who_has_a_fenced_attempt_is_told_to_stop(scene: Scene) -> None:
     await cancel(scene.world.engine, job_id, "nobody listens")
     assert sorted(await scene.relay(twice=False)) == ["ended", "fenced"]
     assert tape.messages("job_cancel") == [
-        {"type": "job_cancel", "job_id": job_id, "attempt_id": 1, "reason": "cancelled"}
+        {"type": "job_cancel", "job_id": job_id, "attempt_id": 1, "reason": "nobody listens"}
     ]
     assert len(scene.delivery.errands) == 0
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_it_is_told_so_also_where_nobody_said_why(scene: Scene, is_gone: bool) -> None:
+    tape = await scene.join()
+    job_id = await scene.put()
+    await cancel(scene.world.engine, job_id)
+    if is_gone:
+        await release(scene.world.engine, job_id)
+        scene.world.now_ms += 3_600_000
+        await sweep(scene.world)
+        assert isinstance(await scene.hearing.wait_end(job_id, 0), Refusal)
+    await scene.hearing.hear(Event("fenced", job_id, 1, "n1", "", "cancelled", 0))
+    assert [said["reason"] for said in tape.messages("job_cancel")] == ["cancelled"]
+
+
+async def test_any_other_cause_is_told_by_its_name(scene: Scene) -> None:
+    tape = await scene.join()
+    job_id = await scene.put()
+    scene.world.now_ms += 60_000
+    await sweep(scene.world)
+    assert "fenced" in await scene.relay(twice=False)
+    assert [said["job_id"] for said in tape.messages("job_cancel")] == [job_id]
+    assert [said["reason"] for said in tape.messages("job_cancel")] == ["expired"]
 
 
 async def test_the_end_reaches_the_session(scene: Scene) -> None:

@@ -50,7 +50,7 @@ class Hearing:
             case "reserved":
                 await self._delivery.carry_again(event.job, event.attempt)
             case "fenced":
-                self._stop(event)
+                await self._stop(event)
             case "ended":
                 self._delivery.errands.drop(event.job, event.attempt)
                 self._ends.ring(event.job)
@@ -71,12 +71,22 @@ class Hearing:
             case _:
                 log.error("nobody knows what to do with the event %s", event.kind)
 
-    def _stop(self, event: Event) -> None:
+    async def _stop(self, event: Event) -> None:
         """Whatever epoch the node has by now: the same process may still be at work."""
         self._delivery.errands.drop(event.job, event.attempt)
+        if self._links.get(event.node) is None:
+            return
+        reason = await self._why_fenced(event)
         link = self._links.get(event.node)
         if link is not None:
-            link.cancel(event.job, event.attempt, event.detail)
+            link.cancel(event.job, event.attempt, reason)
+
+    async def _why_fenced(self, event: Event) -> str:
+        """Why the node must stop: of a job that was cancelled, what its caller said."""
+        if event.detail != "cancelled":
+            return event.detail
+        job = await read_job(self._engine, event.job)
+        return event.detail if isinstance(job, Refusal) else job.record.past.reason or event.detail
 
     async def _hang_up(self, event: Event) -> None:
         """A node that is still given up although its socket is open must register anew; it does so on a new one."""
