@@ -57,9 +57,9 @@ def missing_service(
     """The service and its type that the marker is told of; None unless the message says `MODEL_NOT_AVAILABLE`.
 
     The service is `details.service_id`, of the type that `types` knows or `details.service_type` says; if neither is
-    known, it is the whole node.
+    known, it is the whole node. Details may be anything: only an object has names.
     """
-    details: dict[str, Any] | None
+    details: Any
     if isinstance(message, JobResult):
         code, details = _of_result(message)[0], message.error.details if message.error else None
     elif isinstance(message, NodeError):
@@ -68,7 +68,8 @@ def missing_service(
         code, details = _code_in(message.reason or ""), message.details if isinstance(message, JobNack) else None
     if code != "MODEL_NOT_AVAILABLE":
         return None
-    service, kind = ((details or {}).get(name) for name in ("service_id", "service_type"))
+    named = details if isinstance(details, dict) else {}
+    service, kind = named.get("service_id"), named.get("service_type")
     name = cut(service, MAX_SERVICE) if isinstance(service, str) else ""
     known = (types or {}).get(name) or (kind.lower() if isinstance(kind, str) else "")
     return (name, known) if known in SERVICES else (name, "")

@@ -142,7 +142,7 @@ class JobNack(_OfAttempt, frozen=True, kw_only=True, tag_field="type", tag="job_
 
     reason: Prose | None = None
     retry_after_ms: Count | None = None
-    details: Anything | None = None
+    details: Any = None
 
 
 class NodeAsrPartial(Message, frozen=True, kw_only=True, tag_field="type", tag="asr_partial"):
@@ -162,7 +162,7 @@ class JobError(Message, frozen=True, kw_only=True):
 
     code: Prose | None = None
     message: Prose | None = None
-    details: Anything | None = None
+    details: Any = None
 
 
 class JobResult(_OfAttempt, frozen=True, kw_only=True, tag_field="type", tag="job_result"):
@@ -193,7 +193,7 @@ class NodeError(Message, frozen=True, kw_only=True, tag_field="type", tag="node_
     code: Prose
     node_id: Id | None = None
     message: Prose | None = None
-    details: Anything | None = None
+    details: Any = None
 
 
 FromNode = (

@@ -6,6 +6,8 @@ import json
 from typing import Any, Final
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal, refuse
@@ -25,8 +27,17 @@ from lingua_scheduler.front.nodes.phases import (
     Say,
     Tell,
 )
+from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import CloseCode, ErrorMessage
-from lingua_scheduler.protocol.node import JobAck, JobCancel, JobResult, NodeAsrPartial, NodeRegisterAck
+from lingua_scheduler.protocol.node import (
+    JobAck,
+    JobCancel,
+    JobResult,
+    NodeAsrPartial,
+    NodeRegisterAck,
+    read_from_node,
+    read_to_node,
+)
 
 REGISTERED: Final = Registered("NEW", "1-x", Standing.not_ready, ["en:zh"], [], ["beware"])
 #: A node of the field, as it introduces itself.
@@ -313,6 +324,15 @@ class TestTrouble:
         assert isinstance(tell, Tell)
         assert isinstance(tell.message, JobResult)
 
+    @pytest.mark.parametrize("details", ["CUDA is out of memory", ["a", 1], 7, None, {"more": []}])
+    def test_details_may_be_anything(self, details: Any) -> None:
+        (act,) = live().hear(said(**self.FAILED, error={"code": "ASR_FAILED", "details": details}))
+        assert isinstance(act, Tell)
+        note = live().hear(said(type="node_error", code="HOT", details=details))
+        assert note == [Note("node n1 has trouble: HOT")]
+        (act,) = live().hear(said(type="job_nack", job_id="c0.a", attempt_id=1, details=details))
+        assert isinstance(act, Tell)
+
     def test_any_other_failure_is_only_one(self) -> None:
         (act,) = live().hear(said(**self.FAILED, error={"code": "ASR_FAILED"}))
         assert isinstance(act, Tell)
@@ -324,6 +344,43 @@ class TestTrouble:
 
     def test_other_trouble_is_noted(self) -> None:
         assert live().hear(said(type="node_error", code="HOT")) == [Note("node n1 has trouble: HOT")]
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+anything = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+#: Every field of every message, with what it should be or with anything.
+fields = st.sampled_from(sorted({name for kind in read_from_node.kinds.values() for name in kind.__struct_fields__}))
+fitting = st.sampled_from(["n1", "n2", "c0.a", 1, True, ["en"], {"code": "MODEL_NOT_AVAILABLE"}, [["en", "zh"]]])
+messages = st.builds(
+    lambda kind, said: json.dumps({"job_id": "c0.a", "attempt_id": 1, "success": False} | said | {"type": kind}),
+    st.sampled_from([*sorted(read_from_node.kinds), "something"]),
+    st.dictionaries(fields, fitting | anything, max_size=6),
+)
+data = st.binary(max_size=64) | st.text(max_size=64) | st.builds(json.dumps, anything) | messages
+
+
+@given(st.lists(data, min_size=1, max_size=6), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_whatever_is_heard_there_is_something_to_do_and_nothing_breaks(heard: list[str | bytes], is_live: bool) -> None:
+    """Whoever is registered goes on as he last said it, whatever that was."""
+    phase: Registering | Live = live() if is_live else Registering(trace_id="peer")
+    for one in heard:
+        for act in phase.hear(one):
+            assert isinstance(act, Act)
+            if isinstance(act, Say):
+                assert read_to_node(encode(act.message)) == act.message
+            elif isinstance(act, Beat):
+                assert isinstance(phase, Live)
+                phase.beaten(act, Beaten("1-x", Standing.available, []))
+            elif isinstance(act, Enter):
+                if isinstance(phase, Live):
+                    phase.entered(act, REGISTERED)
+                else:
+                    phase, _ = phase.entered(act, REGISTERED, "socket", "somebody")
 
 
 def test_a_refusal_is_told_with_the_trace_of_what_was_refused() -> None:

@@ -67,10 +67,13 @@ def test_a_node_says_of_which_type_its_services_are() -> None:
         ({"service_type": "tts"}, ("", "tts")),
         ({"service_type": "vad"}, ("", "")),
         ({"service_id": 7, "service_type": []}, ("", "")),
+        ("asr-1 is gone", ("", "")),
+        (["service_id"], ("", "")),
+        (7, ("", "")),
         ({"service_id": "x" * 500, "service_type": "asr"}, ("x" * 127 + "…", "asr")),
     ],
 )
-def test_a_missing_model_is_told_to_the_marker(details: dict[str, Any] | None, service: tuple[str, str]) -> None:
+def test_a_missing_model_is_told_to_the_marker(details: Any, service: tuple[str, str]) -> None:
     types = {"asr-1": "asr"}
     code = "MODEL_NOT_AVAILABLE"
     for message in (
