@@ -357,7 +357,7 @@ fields = st.sampled_from(sorted({name for kind in read_from_node.kinds.values() 
 fitting = st.sampled_from(["n1", "n2", "c0.a", 1, True, ["en"], {"code": "MODEL_NOT_AVAILABLE"}, [["en", "zh"]]])
 messages = st.builds(
     lambda kind, said: json.dumps({"job_id": "c0.a", "attempt_id": 1, "success": False} | said | {"type": kind}),
-    st.sampled_from([*sorted(read_from_node.kinds), "something"]),
+    st.sampled_from([*sorted(map(str, read_from_node.kinds)), "something"]),
     st.dictionaries(fields, fitting | anything, max_size=6),
 )
 data = st.binary(max_size=64) | st.text(max_size=64) | st.builds(json.dumps, anything) | messages
