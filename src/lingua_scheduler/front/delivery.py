@@ -24,6 +24,7 @@ from lingua_scheduler.front.assignment import Assignment, Errand, frames_of, inl
 from lingua_scheduler.front.background import Background, insist
 from lingua_scheduler.front.bells import Bells
 from lingua_scheduler.front.durations import Durations
+from lingua_scheduler.front.fallback import tell_fallback
 from lingua_scheduler.front.submit import Submitted
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.job import read_job
@@ -204,7 +205,7 @@ class Delivery:
             return submitted
         job_id = submitted.job_id
         try:
-            return await self._carried(*new[-1])
+            carried = await self._carried(*new[-1])
         except asyncio.CancelledError:
             if not request_id:
                 self._drop(job_id)
@@ -215,6 +216,14 @@ class Delivery:
                 raise
             again = request_id or self._submitter.id_to_ask_again(job_id, ask)
             raise OutcomeUnknown(str(unknown), again) from unknown
+        if ask.wanted.preferred_node_id not in {"", carried.placed.node_id}:
+            self._background.spawn(self._tell_fallback(job_id), f"telling why job {job_id} went elsewhere")
+        return carried
+
+    async def _tell_fallback(self, job_id: str) -> None:
+        job = await read_job(self._engine, job_id)
+        if not isinstance(job, Refusal):
+            tell_fallback(job)
 
     def _drop(self, job_id: str) -> None:
         """Nobody will ask for it again, and whoever asked cannot hear of it: it must not run."""
@@ -251,6 +260,9 @@ class Delivery:
                 log.error("job %s has no assignment that could be carried", job_id)
                 return
             record = job.record
+            # The first choice of a job that had to wait; its others follow from how that went.
+            if attempt_id == 1 and self.errands.get(job_id, record.node) is None:
+                tell_fallback(job)
             at = Delivered(record.state, record.attempt, record.node, record.epoch, record.acks)
             await self._carry(job_id, at, cargo)
 
