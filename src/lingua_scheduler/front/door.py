@@ -133,8 +133,6 @@ class Door:
                 request.message = route.reads(body)
             else:
                 request.raw = body
-            # All has been read: what comes next is the end.
-            request.hung_up = receive
         if route.speaks_for:
             said = request.message
             impostor = self._desk.auth.check_node(request.principal, getattr(said, route.speaks_for), said.node_secret)

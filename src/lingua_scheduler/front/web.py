@@ -36,8 +36,6 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     #: The body as it came, where the route reads it raw.
     raw: bytes = b""
-    #: Comes back when the caller has hung up; None: nobody can tell.
-    hung_up: Callable[[], Awaitable[object]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

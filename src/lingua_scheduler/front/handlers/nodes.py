@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.ids import new_node_id
@@ -32,8 +31,6 @@ from lingua_scheduler.protocol.http import (
 from lingua_scheduler.protocol.registration import registering
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.front.mailbox import Attempt
     from lingua_scheduler.front.web import Request, Said
@@ -85,15 +82,14 @@ async def beat(desk: Desk, request: Request) -> Said:
 async def poll(desk: Desk, request: Request) -> Said:
     """The node's work; if there is none, what comes within `wait_ms`."""
     said: PollRequest = request.message
-    with _watched(request) as is_open:
-        taken = await _take(desk, said, is_open)
+    taken = await _take(desk, said)
     if isinstance(taken, Refusal):
         return taken
     assigned = [await desk.delivery.assignment_of(job_id, attempt) for job_id, attempt in taken]
     return PollAnswer(jobs=[message for message in assigned if not isinstance(message, Refusal)])
 
 
-async def _take(desk: Desk, said: PollRequest, is_open: Callable[[], bool]) -> list[Attempt] | Refusal:
+async def _take(desk: Desk, said: PollRequest) -> list[Attempt] | Refusal:
     """What is in the node's mailbox, or comes in time. A poll is a sign of life for as long as it is open."""
     clock = asyncio.get_running_loop().time
     until, beat_ms = clock() + (said.wait_ms or 0) / 1000, desk.settings.nodes.socket_beat_ms
@@ -105,21 +101,8 @@ async def _take(desk: Desk, said: PollRequest, is_open: Callable[[], bool]) -> l
         taken = await desk.mailboxes.take(said.node_id, min(left_ms, beat_ms), desk.is_draining)
         if isinstance(taken, Refusal) or taken:
             return taken
-        if left_ms <= beat_ms or desk.is_draining.is_set() or not is_open():
+        if left_ms <= beat_ms or desk.is_draining.is_set():
             return []
-
-
-@contextlib.contextmanager
-def _watched(request: Request) -> Iterator[Callable[[], bool]]:
-    """Whether the caller is still there: for a node that hung up, nobody beats."""
-    if request.hung_up is None:
-        yield lambda: True
-        return
-    gone = asyncio.ensure_future(request.hung_up())
-    try:
-        yield lambda: not gone.done()
-    finally:
-        gone.cancel()
 
 
 async def go_offline(desk: Desk, request: Request) -> Said:
