@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,8 +30,9 @@ async def test_each_word_moves_the_job_on_and_implies_the_earlier_ones(house: Ho
     assert await house.post("/v1/job/started", attempt) == {"ok": True, "state": "RUNNING"}
     assert await house.post("/v1/job/ack", attempt) == {"ok": True, "state": "RUNNING"}
     done = attempt | {"status": "ok", "result": {"text": "早"}}
-    assert await house.post("/v1/job/done", done) == {"ok": True, "state": "FINISHED"}
-    for word in ("ack", "started", "done"):
+    for _ in range(2):
+        assert await house.post("/v1/job/done", done) == {"ok": True, "state": "FINISHED", "attempt_id": 1}
+    for word in ("ack", "started"):
         assert await house.post(f"/v1/job/{word}", attempt) == {"ok": True, "state": "FINISHED"}
     assert (await house.get(f"/v1/job/{attempt['job_id']}"))["result"] == {"text": "早"}
 
@@ -108,6 +110,35 @@ async def test_what_names_no_attempt_is_refused(
 ) -> None:
     attempt = {"job_id": "c0.a", "attempt_id": 1, "node_id": "n1"} | said
     assert (await house.post(f"/v1/job/{word}", attempt, status))["error"] == code
+
+
+async def test_nobody_replaces_what_a_node_has_said(house: House) -> None:
+    await enrol(house, "n1", "n2")
+    attempt = await place(house)
+    other = attempt | {"node_id": "n2" if attempt["node_id"] == "n1" else "n1"}
+    spoken, wrong = (base64.b64encode(sound).decode() for sound in (b"spoken", b"wrong"))
+    path = f"/v1/job/{attempt['job_id']}"
+    refused = await house.post("/v1/job/done", other | {"result": {"tts_audio": wrong}}, 409)
+    assert refused["error"] == "NODE_MISMATCH"
+    stale = await house.post("/v1/job/done", attempt | {"epoch": "0-old", "result": {"tts_audio": wrong}}, 409)
+    assert stale["error"] == "STALE_ATTEMPT"
+    assert (await house.get(f"/v1/audio/{attempt['job_id']}.1.tts", 404))["error"] == "UNKNOWN_AUDIO"
+    await house.post("/v1/job/done", attempt | {"result": {"tts_audio": spoken}})
+    await house.post("/v1/job/done", other | {"result": {"tts_audio": wrong}}, 409)
+    await house.post("/v1/job/done", attempt | {"result": {"tts_audio": wrong}})
+    assert (await house.get(path))["result"] == {"tts_audio": spoken}
+
+
+async def test_what_a_result_calls_a_ref_is_data(house: House) -> None:
+    await enrol(house, "n1")
+    first, second, third = [await place(house) for _ in range(3)]
+    spoken = base64.b64encode(b"spoken").decode()
+    await house.post("/v1/job/done", first | {"result": {"tts_audio": spoken}})
+    foreign = {"tts_ref": f"{first['job_id']}.1.tts"}
+    nested = {"extra": {"tts_ref": f"{third['job_id']}.1.tts"}}
+    for attempt, result in ((second, foreign), (third, nested)):
+        await house.post("/v1/job/done", attempt | {"result": result})
+        assert (await house.get(f"/v1/job/{attempt['job_id']}"))["result"] == result
 
 
 async def test_a_result_of_any_size_up_to_the_bound(house: House) -> None:

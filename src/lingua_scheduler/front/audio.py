@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.flows.keep_audio import Kept
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.store.engine import Engine
+    from lingua_scheduler.views.job import Job
 
 #: Speech that came of a job is kept as long as its session can come back for it, and a while longer.
 SPEECH_TTL_MS: Final = 240_000
@@ -55,12 +56,18 @@ def speech_ref(job_id: str, attempt_id: int) -> str:
     return f"{job_id}.{attempt_id}.tts"
 
 
-async def whole_result(engine: Engine, result: str) -> str:
-    """A result as its node gave it: with the audio that was taken out of it, if that still exists."""
-    if '"tts_ref"' not in result:
-        return result
-    said = _read(result)
-    ref = said.pop("tts_ref")
+async def whole_result(engine: Engine, job: Job) -> str:
+    """A result as its node gave it: with the audio that was taken out of it, if that still exists.
+
+    What a node itself calls `tts_ref` is data like the rest: only the speech of this very attempt is read.
+    """
+    ref = speech_ref(job.ticket.job, job.record.attempt)
+    if ref not in job.result:
+        return job.result
+    said = _read(job.result)
+    if said.get("tts_ref") != ref:
+        return job.result
+    del said["tts_ref"]
     audio = await read_audio(engine, ref)
     said["tts_audio"] = None if isinstance(audio, Refusal) else base64.b64encode(audio.audio).decode()
     return encode(said).decode()

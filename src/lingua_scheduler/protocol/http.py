@@ -190,7 +190,7 @@ class StateAnswer(Message, frozen=True, kw_only=True):
 
 
 class FailAnswer(StateAnswer, frozen=True, kw_only=True):
-    """How it goes on: `RETRYING` with the number of the next attempt, or its end."""
+    """How it goes on: `RETRYING` with the number of the next attempt, or its end with that of the last one."""
 
     attempt_id: int
 

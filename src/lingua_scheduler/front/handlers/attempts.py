@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from lingua_scheduler.core.job_state import LIVE_STATES
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.done import done
+from lingua_scheduler.flows.erase_audio import erase_audio
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.started import started
 from lingua_scheduler.flows.stopped import stopped
@@ -26,6 +28,7 @@ from lingua_scheduler.protocol.http import (
     read_fail,
 )
 from lingua_scheduler.protocol.speech import audio_of
+from lingua_scheduler.views.whereabouts import At, read_whereabouts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -69,19 +72,26 @@ async def finish(desk: Desk, request: Request) -> Said:
     said: DoneRequest = request.message
     if not said.succeeded:
         return await _give_up(desk, said)
-    result = await _without_speech(desk, said)
-    if isinstance(result, Refusal):
-        return result
+    kept = await _keep_speech(desk, said)
+    if isinstance(kept, Refusal):
+        return kept
+    result = said.result
+    if result is not None and kept:
+        result = {name: value for name, value in result.items() if name != "tts_audio"} | {"tts_ref": kept}
     text = "" if result is None else encode(result).decode()
     moved = await done(desk.engine, *_named(said), result=text, result_ttl_ms=desk.result_ttl_ms)
-    return moved if isinstance(moved, Refusal) else StateAnswer(ok=True, state=moved.state)
+    if not isinstance(moved, Refusal):
+        return FailAnswer(ok=True, state=moved.state, attempt_id=said.attempt_id)
+    if kept:
+        await erase_audio(desk.engine, kept)
+    return moved
 
 
-async def _without_speech(desk: Desk, said: DoneRequest) -> dict[str, Any] | Refusal | None:
-    """The result as it is stored: its speech, if it has any, is kept elsewhere."""
+async def _keep_speech(desk: Desk, said: DoneRequest) -> str | Refusal:
+    """Where the speech of a result is kept; "": there is none, or the node has not got the job and nobody wants it."""
     spoken = (said.result or {}).get("tts_audio")
-    if said.result is None or not isinstance(spoken, str) or not spoken:
-        return said.result
+    if said.result is None or not isinstance(spoken, str) or not spoken or not await _is_current(desk, said):
+        return ""
     try:
         audio = audio_of("result.tts_audio", spoken)
     except Invalid as invalid:
@@ -95,9 +105,18 @@ async def _without_speech(desk: Desk, said: DoneRequest) -> dict[str, Any] | Ref
         media=media if isinstance(media, str) else "",
         ttl_ms=SPEECH_TTL_MS,
     )
-    if isinstance(stored, Refusal):
-        return stored
-    return {name: value for name, value in said.result.items() if name != "tts_audio"} | {"tts_ref": ref}
+    return stored if isinstance(stored, Refusal) else ref
+
+
+async def _is_current(desk: Desk, said: DoneRequest) -> bool:
+    """Whether the node has the job now, in this very attempt."""
+    at = await read_whereabouts(desk.engine, said.job_id)
+    return (
+        isinstance(at, At)
+        and at.state in LIVE_STATES
+        and (at.node_id, at.attempt_id) == (said.node_id, said.attempt_id)
+        and said.epoch in {None, "", at.epoch}
+    )
 
 
 async def give_up(desk: Desk, request: Request) -> Said:

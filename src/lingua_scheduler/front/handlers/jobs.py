@@ -113,7 +113,7 @@ async def show_job(desk: Desk, request: Request) -> Said:
     job = await desk.hearing.wait_end(job_id, wait_ms, desk.is_draining)
     if isinstance(job, Refusal):
         return job
-    result = await whole_result(desk.engine, job.result)
+    result = await whole_result(desk.engine, job)
     return job_answer(job.record, job.ticket, result, internals=request.principal.is_admin)
 
 
