@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.house import House
+from lingua_scheduler.store.keys import audio_tag, cell_key
+from lingua_scheduler.views.pools import served_in
+from tests.support.house import PATIENCE_S, House
 
 if TYPE_CHECKING:
+    from lingua_scheduler.views.pools import Served
     from tests.support.servers import Server
 
 
@@ -52,6 +55,33 @@ class TestDispatch:
         again = await house.dispatch(request_id="r1", payload={"b": 2, "a": 1})
         assert {answer["job_id"] for answer in answers} == {again["job_id"]}
         await finish(house, again)
+
+    async def test_what_exists_costs_nothing_and_answers_with_its_own_trace(self, server: Server) -> None:
+        spare = {"rates.submits_per_s": 1, "rates.submits_burst": 2}
+        async with House(server.url, **spare).open() as house:
+            await enrol(house, "n1")
+            upload = await house.http.post("/v1/audio", content=b"sound")
+            asked = {"request_id": "r1", "audio_ref": upload.json()["audio_ref"]}
+            placed = await house.dispatch(**asked, trace_id="t-1")
+            await house.serving.desk.engine.command("UNLINK", audio_key(house, asked["audio_ref"]))
+            for trace in ("t-2", "t-3", None):
+                assert await house.dispatch(**asked, trace_id=trace) == placed
+            conflict = await house.dispatch(status=409, **asked, payload={})
+            assert conflict["error"] == "IDEMPOTENCY_CONFLICT"
+            await finish(house, placed)
+            # Of the two that may come at once, and of the numbers, only the first has been spent.
+            second = await house.dispatch()
+            assert (await house.get(f"/v1/job/{second['job_id']}"))["utterance_index"] == 1
+            assert (await house.dispatch(status=429))["error"] == "RATE_LIMITED"
+            await finish(house, second)
+
+    async def test_only_the_language_of_a_tag_counts(self, house: House) -> None:
+        await enrol(house, "n1")
+        placed = await house.dispatch(request_id="r1", src_lang="en-GB", tgt_lang="zh-Hans-CN")
+        assert await house.dispatch(request_id="r1", src_lang="EN", tgt_lang="zh_TW") == placed
+        (job,) = (await house.post("/v1/node/poll", {"node_id": "n1"}))["jobs"]
+        assert (job["src_lang"], job["tgt_lang"]) == ("en", "zh")
+        await finish(house, placed)
 
     async def test_another_body_under_the_same_id_is_a_conflict(self, house: House) -> None:
         await enrol(house, "n1")
@@ -130,8 +160,12 @@ class TestDispatch:
         assert missing in refused["detail"]
 
     async def test_an_unknown_language_is_refused(self, house: House) -> None:
-        refused = await house.dispatch(status=400, src_lang="xx-unknown")
-        assert refused["error"] == "INVALID_MESSAGE"
+        for field in ("src_lang", "tgt_lang"):
+            refused = await house.dispatch(status=400, **{field: "xx-unknown"})
+            assert (refused["error"], refused["detail"]) == (
+                "INVALID_MESSAGE",
+                f"{field}: 'xx-unknown' is not a known language",
+            )
 
     async def test_utterances_are_numbered_within_their_session(self, house: House) -> None:
         await enrol(house, "n1", max_concurrent_jobs=8)
@@ -141,6 +175,51 @@ class TestDispatch:
         assert sorted(job["utterance_index"] for job in jobs) == [0, 5, 6]
         for job in jobs:
             await finish(house, job | {"node_id": "n1"})
+
+
+async def somebody_waits(house: House) -> None:
+    """Until a job waits for a slot."""
+    waiting: list[Served] = []
+    async with asyncio.timeout(PATIENCE_S):
+        while not waiting:
+            waiting = [pool for pool in await served_in(house.serving.desk.engine, "c0") if pool.waiting]
+
+
+def audio_key(house: House, ref: str) -> str:
+    return cell_key(house.settings.engine.key_prefix, audio_tag(ref), "audio")
+
+
+class TestALiveSession:
+    """Somebody submits a job for a session that is open: its answer comes there, too."""
+
+    @pytest.mark.parametrize("waits", [False, True])
+    async def test_it_hears_the_answer_also_of_a_job_that_waited(self, house: House, waits: bool) -> None:
+        async with house.client() as client, house.node("n1") as node:
+            await client.init()
+            await node.register(slots=1)
+            first = await house.dispatch("other") if waits else None
+            asked = house.dispatch(client.session_id, trace_id="t-1", options={"wait_ms": 15_000})
+            asking = asyncio.create_task(asked)
+            if first is not None:
+                await somebody_waits(house)
+                await node.result(await node.job(job_id=first["job_id"]))
+            placed = await asking
+            await node.result(await node.job(job_id=placed["job_id"]), text_translated="早")
+            result = await client.next("translation_result")
+            assert (result["utterance_index"], result["text_translated"], result["trace_id"]) == (0, "早", "t-1")
+
+    async def test_it_hears_the_answer_of_a_job_whose_caller_had_to_ask_again(self, house: House) -> None:
+        settings = house.settings.engine
+        async with (
+            House(settings.url, **{"engine.key_prefix": settings.key_prefix}).open() as other,
+            house.client() as client,
+        ):
+            await client.init()
+            await enrol(house, "n1")
+            placed = await other.dispatch(client.session_id, request_id="r1")
+            assert (await house.dispatch(client.session_id, request_id="r1"))["job_id"] == placed["job_id"]
+            await finish(house, placed, text_translated="早")
+            assert (await client.next("translation_result"))["text_translated"] == "早"
 
 
 @pytest.mark.parametrize("what", ["utterances", "submits"])

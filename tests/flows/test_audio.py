@@ -85,15 +85,23 @@ async def test_what_is_stored_again_keeps_the_longer_of_its_times(world: World, 
 @pytest.mark.parametrize(("for_ms", "left_s"), [(60_000, 120), (300_000, 300)])
 async def test_it_may_be_kept_for_longer_but_never_for_less(world: World, for_ms: int, left_s: int) -> None:
     await put(world)
-    assert await keep_audio(world.engine, "a1", for_ms=for_ms) == Kept()
+    assert await keep_audio(world.engine, "a1", owner="ann", for_ms=for_ms) == Kept()
     assert await seconds_left(world) == left_s
 
 
 async def test_it_is_kept_for_whoever_needs_it_longest(world: World) -> None:
     await put(world)
     waits = (200_000, 900_000, 300_000)
-    answers = await asyncio.gather(*(keep_audio(world.engine, "a1", for_ms=for_ms) for for_ms in waits))
+    answers = await asyncio.gather(*(keep_audio(world.engine, "a1", owner="ann", for_ms=for_ms) for for_ms in waits))
     assert (answers, await seconds_left(world)) == ([Kept()] * 3, 900)
+
+
+@pytest.mark.parametrize("owner", ["bob", ""])
+async def test_to_others_than_its_owner_it_is_unknown_and_they_keep_nothing(world: World, owner: str) -> None:
+    await put(world)
+    answers = [await keep_audio(world.engine, ref, owner=owner, for_ms=900_000) for ref in ("a1", "a2")]
+    assert [code_of(answer) for answer in answers] == ["UNKNOWN_AUDIO"] * 2
+    assert await seconds_left(world) == 120
 
 
 async def test_what_is_erased_is_gone_at_once(world: World) -> None:
@@ -106,7 +114,7 @@ async def test_what_is_erased_is_gone_at_once(world: World) -> None:
 async def test_audio_that_is_not_there_or_not_any_more_is_unknown(world: World) -> None:
     await put(world)
     await world.engine.command("PEXPIRE", key_of(world), 0)
-    refused = [await read_audio(world.engine, "a1"), await keep_audio(world.engine, "a1", for_ms=1_000)]
+    refused = [await read_audio(world.engine, "a1"), await keep_audio(world.engine, "a1", owner="ann", for_ms=1_000)]
     for refusal in refused:
         assert isinstance(refusal, Refusal)
         assert (refusal.code, refusal.status, refusal.retryable) == ("UNKNOWN_AUDIO", 404, False)
@@ -130,7 +138,7 @@ async def test_what_is_larger_than_may_be_is_refused_with_how_large_it_may_be(wo
 async def test_what_is_no_ref_is_invalid_and_writes_nothing(world: World, ref: str) -> None:
     answers = [
         await put(world, ref=ref),
-        await keep_audio(world.engine, ref, for_ms=1),
+        await keep_audio(world.engine, ref, owner="ann", for_ms=1),
         await erase_audio(world.engine, ref),
         await read_audio(world.engine, ref),
     ]
@@ -164,7 +172,7 @@ async def test_audio_is_never_without_bounds(world: World, how: dict[str, object
 @pytest.mark.parametrize("for_ms", [0, 86_400_001, 1.5])
 async def test_it_is_kept_for_no_time_that_cannot_be_right(world: World, for_ms: int) -> None:
     await put(world)
-    assert code_of(await keep_audio(world.engine, "a1", for_ms=for_ms)) == "INVALID_MESSAGE"
+    assert code_of(await keep_audio(world.engine, "a1", owner="ann", for_ms=for_ms)) == "INVALID_MESSAGE"
     assert await seconds_left(world) == 120
 
 

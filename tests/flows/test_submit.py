@@ -7,6 +7,7 @@ third one that lives. What a dead caller had sent may have been executed or not.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -28,6 +29,8 @@ from tests.support.stage import code_of, join, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from lingua_scheduler.store.engine import Engine
     from lingua_scheduler.store.scripts import Script
     from tests.support.meddling import Run
@@ -242,6 +245,16 @@ async def test_a_wish_that_is_none_is_refused(world: World, wrong: dict[str, Any
     assert code_of(await submit(world, ask=Ask("s1", "en", "zh", wanted=Wanted(**wrong)))) == "INVALID_MESSAGE"
 
 
+def giving(*numbers: int | Refusal) -> Callable[[], Awaitable[int | Refusal]]:
+    """Whoever lets jobs in, with these numbers, and no more of them."""
+    left = list(numbers)
+
+    async def enters() -> int | Refusal:
+        return left.pop(0)
+
+    return enters
+
+
 class TestNumbers:
     async def index_of(self, world: World, submitted: Submitted | Refusal) -> int:
         assert isinstance(submitted, Submitted), submitted
@@ -253,7 +266,7 @@ class TestNumbers:
     ) -> None:
         await join(world)
         submitter = Submitter(world.engine, CELL)
-        submitted = await submitter.submit(ASK, request_id=request_id, number=7)
+        submitted = await submitter.submit(ASK, request_id=request_id, enters=giving(7))
         assert await self.index_of(world, submitted) == 7
 
     @pytest.mark.parametrize(("index", "number", "on_the_wire"), [(None, None, 0), (3, 7, 3), (0, 7, 0), (3, None, 3)])
@@ -262,25 +275,57 @@ class TestNumbers:
     ) -> None:
         await join(world)
         ask = msgspec.structs.replace(ASK, utterance_index=index)
-        submitted = await Submitter(world.engine, CELL).submit(ask, number=number)
+        submitted = await Submitter(world.engine, CELL).submit(ask, enters=None if number is None else giving(number))
         assert await self.index_of(world, submitted) == on_the_wire
 
     async def test_the_same_request_with_another_number_is_the_same_job(self, world: World) -> None:
         await join(world)
         submitter = Submitter(world.engine, CELL)
-        first, again = [await submitter.submit(ASK, request_id="r1", number=number) for number in (7, 8)]
+        first, again = [await submitter.submit(ASK, request_id="r1", enters=giving(number)) for number in (7, 8)]
         assert isinstance(first, Submitted)
         assert again == known(first)
         assert await self.index_of(world, again) == 7
 
+    @pytest.mark.parametrize("dies_at", ["", "dispatch", "seal"])
+    async def test_only_a_job_that_is_not_there_has_to_come_in(self, world: World, dies_at: str) -> None:
+        await join(world)
+        enters, first = giving(7, *([8] if dies_at == "dispatch" else [])), None
+
+        async def die(_run: Run) -> bytes:
+            raise Died
+
+        with contextlib.suppress(Died):
+            engine = meddled(world.engine, **({dies_at: die} if dies_at else {}))
+            first = await Submitter(engine, CELL).submit(ASK, request_id="r1", enters=enters)
+        again = await Submitter(world.engine, CELL).submit(ASK, request_id="r1", enters=enters)
+        assert await self.index_of(world, again) == (8 if dies_at == "dispatch" else 7)
+        if isinstance(first, Submitted):
+            assert again == known(first)
+
+    async def test_whoever_is_not_let_in_leaves_no_claim(self, world: World) -> None:
+        await join(world)
+        submitter = Submitter(world.engine, CELL)
+        full = Refusal("RATE_LIMITED", "Too many.")
+        assert await submitter.submit(ASK, request_id="r1", enters=giving(full)) == full
+        other = msgspec.structs.replace(ASK, body="another")
+        assert await self.index_of(world, await submitter.submit(other, request_id="r1", enters=giving(7))) == 7
+
+    async def test_of_the_same_request_twice_at_once_one_that_came_in_is_enough(self, world: World) -> None:
+        await join(world)
+        submitter, enters = Submitter(world.engine, CELL), giving(7, Refusal("RATE_LIMITED", "Too many."))
+        asked = [submitter.submit(ASK, request_id="r1", enters=enters) for _ in range(2)]
+        first, second = await asyncio.gather(*asked)
+        assert isinstance(first, Submitted)
+        assert second == known(first)
+
     async def test_a_number_is_nothing_to_remember(self, world: World) -> None:
         await join(world)
-        await Submitter(world.engine, CELL).submit(ASK, number=7)
+        await Submitter(world.engine, CELL).submit(ASK, enters=giving(7))
         assert await recall(world.engine, "s1", utterance_index=7) == Hints()
 
     async def test_a_number_that_cannot_be_is_refused(self, world: World) -> None:
         await join(world)
-        assert code_of(await Submitter(world.engine, CELL).submit(ASK, number=-1)) == "INVALID_MESSAGE"
+        assert code_of(await Submitter(world.engine, CELL).submit(ASK, enters=giving(-1))) == "INVALID_MESSAGE"
 
     async def test_a_job_that_is_made_in_another_s_place_has_its_own_maker_s_number(self, world: World) -> None:
         """The lease of the claim ran out, and whoever came then died when he had claimed the id."""
@@ -294,7 +339,7 @@ class TestNumbers:
 
         await join(world)
         engine = meddled(world.engine, seal=sleep)
-        submitted = await Submitter(engine, CELL).submit(ASK, request_id="r1", number=7)
-        assert await self.index_of(world, submitted) == 7
+        submitted = await Submitter(engine, CELL).submit(ASK, request_id="r1", enters=giving(7, 8))
+        assert await self.index_of(world, submitted) == 8
         assert isinstance(submitted, Submitted)
         assert submitted.job_id == theirs

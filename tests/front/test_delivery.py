@@ -165,8 +165,11 @@ async def test_a_job_that_its_caller_cannot_hear_of_can_be_asked_for_again(
 
 
 async def test_a_number_that_was_not_asked_for_is_on_the_wire(stage: Stage) -> None:
+    async def enters() -> int:
+        return 12
+
     tape = await stage.join()
-    submitted = await put(stage, ask=Ask("s1", "en", "zh"), number=12)
+    submitted = await put(stage, ask=Ask("s1", "en", "zh"), enters=enters)
     assert tape.messages()[0]["utterance_index"] == 12
     assert (await job_of(stage, submitted)).ticket.utterance == 12
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.ids import check_int
+from lingua_scheduler.core.ids import check_int, check_text
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
-from lingua_scheduler.flows.audios import MAX_KEPT_MS, check_ref
+from lingua_scheduler.flows.audios import MAX_KEPT_MS, MAX_OWNER_CHARS, check_ref
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:
@@ -20,11 +20,14 @@ class Kept(Answer, frozen=True, tag="KEPT"):
 _KEEP_AUDIO: Final = Face("flows/keep_audio", Kept, refuses=("UNKNOWN_AUDIO",))
 
 
-async def keep_audio(engine: Engine, ref: str, *, for_ms: int) -> Kept | Refusal:
-    """Keep audio for `for_ms` from now on; if it is kept longer already, nothing changes."""
+async def keep_audio(engine: Engine, ref: str, *, owner: str, for_ms: int) -> Kept | Refusal:
+    """Keep audio of this owner for `for_ms` from now on; if it is kept longer already, nothing changes.
+
+    To anybody else it is UNKNOWN_AUDIO, as if it were not there.
+    """
     try:
         tag = check_ref(ref)
-        item = pack((check_int("for_ms", for_ms, 1, MAX_KEPT_MS),))
+        item = pack((check_text("owner", owner, MAX_OWNER_CHARS), check_int("for_ms", for_ms, 1, MAX_KEPT_MS)))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _KEEP_AUDIO(engine, tag, item)

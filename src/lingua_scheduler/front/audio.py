@@ -44,11 +44,11 @@ def is_own_ref(ref: str | None) -> bool:
     return ref is not None and _OWN(ref) is not None
 
 
-async def keep_for_job(desk: Desk, ref: str | None, limits: Limits) -> Kept | Refusal | None:
-    """Keep the audio that a job names as long as that may take."""
+async def keep_for_job(desk: Desk, ref: str | None, owner: str, limits: Limits) -> Kept | Refusal | None:
+    """Keep the audio that a job names as long as that may take. To whoever did not upload it, it is unknown."""
     if ref is None or not is_own_ref(ref):
         return None
-    return await keep_audio(desk.engine, ref, for_ms=limits.timeout_ms + AUDIO_TTL_MS)
+    return await keep_audio(desk.engine, ref, owner=owner, for_ms=limits.timeout_ms + AUDIO_TTL_MS)
 
 
 def speech_ref(job_id: str, attempt_id: int) -> str:

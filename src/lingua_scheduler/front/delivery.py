@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lingua_scheduler.front.nodes.links import Link, Links
-    from lingua_scheduler.front.submit import Ask, Submitter
+    from lingua_scheduler.front.submit import Ask, Enters, Submitter
     from lingua_scheduler.protocol.node import JobAssign
     from lingua_scheduler.store.engine import Engine
     from lingua_scheduler.views.job import Job
@@ -152,7 +152,7 @@ class Delivery:
         principal: str = "",
         request_id: str = "",
         trace_id: str = "",
-        number: int | None = None,
+        enters: Enters | None = None,
         new_id: str = "",
         waits: Callable[[], None] | None = None,
     ) -> Submitted | Refusal:
@@ -162,7 +162,7 @@ class Delivery:
         is answered as it is: it exists, and goes on as soon as a node has room.
         """
         with self.durations.measured():
-            return await self._place(ask, assignment, audio, principal, request_id, trace_id, number, new_id, waits)
+            return await self._place(ask, assignment, audio, principal, request_id, trace_id, enters, new_id, waits)
 
     async def _place(
         self,
@@ -172,15 +172,14 @@ class Delivery:
         principal: str,
         request_id: str,
         trace_id: str,
-        number: int | None,
+        enters: Enters | None,
         new_id: str,
         waits: Callable[[], None] | None,
     ) -> Submitted | Refusal:
         ask = msgspec.structs.replace(ask, body=assignment.text())
-        index = ask.utterance_index if ask.utterance_index is not None else number or 0
         new: list[tuple[str, Placed, Cargo]] = []
 
-        def at_once(job_id: str, placed: Placed) -> None:
+        def at_once(job_id: str, placed: Placed, index: int) -> None:
             cargo = Cargo(assignment, ask.session_id, index, trace_id, placed.deadline_at_ms, audio)
             new.append((job_id, placed, cargo))
             self._write(job_id, placed, cargo)
@@ -191,7 +190,7 @@ class Delivery:
                 principal=principal,
                 request_id=request_id,
                 trace_id=trace_id,
-                number=number,
+                enters=enters,
                 at_once=at_once,
                 new_id=new_id,
                 waits=waits,

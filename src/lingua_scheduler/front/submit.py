@@ -35,12 +35,13 @@ from lingua_scheduler.views.node import read_node
 from lingua_scheduler.views.whereabouts import At, Waits, read_whereabouts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from lingua_scheduler.core.records import Event
     from lingua_scheduler.store.engine import Engine
 
-    AtOnce = Callable[[str, Placed], None]
+    AtOnce = Callable[[str, Placed, int], None]
+    Enters = Callable[[], Awaitable[int | Refusal]]
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -77,10 +78,11 @@ class _Tags(NamedTuple):
     """
 
     trace_id: str
-    number: int | None
+    enters: Enters | None
     at_once: AtOnce | None
     #: Told when nobody has room, and the job begins to wait.
     waits: Callable[[], None] | None
+    number: int = 0
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -168,7 +170,7 @@ class Submitter:
         principal: str = "",
         request_id: str = "",
         trace_id: str = "",
-        number: int | None = None,
+        enters: Enters | None = None,
         at_once: AtOnce | None = None,
         new_id: str = "",
         waits: Callable[[], None] | None = None,
@@ -178,13 +180,15 @@ class Submitter:
         `principal` is whose job it is, "" nobody's in particular. `OutcomeUnknown` has the request id with which the
         same ask can be sent again, also where none was given: then it names the very job that may exist.
 
-        `number` is the utterance index on the wire of an ask that names none: no part of what is compared, and nothing
-        to remember, for no other job has it. A job that exists already keeps the one that it was made with.
-        `at_once` is called with a new job before anything else is waited for: what follows may take a moment. `new_id`
-        is the id of a job that somebody must know before it exists; nobody else may have used it, and he does not ask
-        again: if he cannot hear of his job, it is dropped. `waits` is called when it begins to wait for a node.
+        `enters` is asked before a job is made, and not for one that exists already: whether it may come, and the
+        utterance index on the wire of an ask that names none. That is no part of what is compared, and nothing to
+        remember, for no other job has it. A job that exists already keeps the one that it was made with.
+        `at_once` is called with a new job and its index before anything else is waited for: what follows may take a
+        moment. `new_id` is the id of a job that somebody must know before it exists; nobody else may have used it, and
+        he does not ask again: if he cannot hear of his job, it is dropped. `waits` is called when it begins to wait for
+        a node.
         """
-        tags = _Tags(trace_id, number, at_once, waits)
+        tags = _Tags(trace_id, enters, at_once, waits)
         if not request_id:
             job_id = new_id or new_job_id(self._cell, principal)
             return await self._dispatch_once(job_id, ask, tags, asks_again=not new_id)
@@ -210,7 +214,7 @@ class Submitter:
         job_id, body = again.groups()
         if not is_made_by(job_id, principal) or body != digest[:32]:
             return refuse("IDEMPOTENCY_CONFLICT", request_id=again[0])
-        return await self._dispatch(job_id, ask, tags)
+        return await self._find_or_make(job_id, ask, tags)
 
     async def _submit(self, ask: Ask, digest: str, tags: _Tags, principal: str, request_id: str) -> Submitted | Refusal:
         """Claim the id for a job, place that, and seal the claim."""
@@ -218,7 +222,8 @@ class Submitter:
         job_id = await self._claim(claimant, request_id, digest, offered, timeout_ms)
         if not isinstance(job_id, str):
             return job_id
-        submitted = await self._dispatch(job_id, ask, tags)
+        make = self._make if job_id == offered else self._find_or_make
+        submitted = await make(job_id, ask, tags)
         if isinstance(submitted, Refusal):
             # If that fails the claim's lease goes on, for the same ask only; the refusal is no less true.
             with contextlib.suppress(DependencyDown, OutcomeUnknown):
@@ -259,7 +264,7 @@ class Submitter:
     async def _dispatch_once(self, job_id: str, ask: Ask, tags: _Tags, *, asks_again: bool) -> Submitted | Refusal:
         """Place a job that only this caller can ask for again, if he does: what he cannot hear of must not run."""
         try:
-            return await self._dispatch(job_id, ask, tags)
+            return await self._make(job_id, ask, tags)
         except asyncio.CancelledError:
             await self._drop(job_id, "the caller is gone")
             raise
@@ -273,6 +278,34 @@ class Submitter:
         """Nobody wants the job. If the engine is away it ends by itself: with its wait, or by its deadline."""
         with contextlib.suppress(DependencyDown, OutcomeUnknown):
             await cancel(self._engine, job_id, reason)
+
+    async def _find_or_make(self, job_id: str, ask: Ask, tags: _Tags) -> Submitted | Refusal:
+        """Place a job that somebody may have made before. For one that is there nobody has to come in again.
+
+        Whoever is not let in looks once more: the same request, sent twice at once, may have come in just now.
+        """
+        if tags.enters is None:
+            return await self._dispatch(job_id, ask, tags)
+        found = await self._find(job_id, ask, tags)
+        if found is not None:
+            return found
+        made = await self._make(job_id, ask, tags)
+        return (await self._find(job_id, ask, tags) or made) if isinstance(made, Refusal) else made
+
+    async def _find(self, job_id: str, ask: Ask, tags: _Tags) -> Submitted | Refusal | None:
+        known = await read_whereabouts(self._engine, job_id)
+        if isinstance(known, Refusal):
+            return None
+        return Submitted(job_id, _placed(known)) if isinstance(known, At) else await self._wait(job_id, ask, tags)
+
+    async def _make(self, job_id: str, ask: Ask, tags: _Tags) -> Submitted | Refusal:
+        """Place a job, if it may come in."""
+        if tags.enters is None:
+            return await self._dispatch(job_id, ask, tags)
+        number = await tags.enters()
+        return (
+            number if isinstance(number, Refusal) else await self._dispatch(job_id, ask, tags._replace(number=number))
+        )
 
     async def _dispatch(self, job_id: str, ask: Ask, tags: _Tags) -> Submitted | Refusal:
         """Place the job by what is remembered of its session, where that matters, and remember where it went."""
@@ -367,6 +400,7 @@ class Submitter:
             waits, looked_at, heard = seen, clock(), None
 
     async def _place(self, job_id: str, ask: Ask, tags: _Tags, hints: Hints) -> Placed | Waiting | Refusal:
+        index = tags.number if ask.utterance_index is None else ask.utterance_index
         answer = await dispatch(
             self._engine,
             job_id,
@@ -374,14 +408,14 @@ class Submitter:
             ask.src_lang,
             ask.tgt_lang,
             body=ask.body,
-            utterance_index=(tags.number or 0) if ask.utterance_index is None else ask.utterance_index,
+            utterance_index=index,
             limits=ask.limits,
             wanted=ask.wanted,
             hints=hints,
             trace_id=tags.trace_id,
         )
         if tags.at_once is not None and isinstance(answer, Placed) and answer.is_new:
-            tags.at_once(job_id, answer)
+            tags.at_once(job_id, answer, index)
         return answer
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Final
 
+from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.explain import Explanation
 from lingua_scheduler.core.ids import is_made_by
-from lingua_scheduler.core.refusal import Refusal, refuse
+from lingua_scheduler.core.language import UnknownLanguage, reduce_language
+from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.core.ticket import MAX_WAIT_MS
 from lingua_scheduler.flows.admit import admit
 from lingua_scheduler.flows.cancel import cancel
@@ -28,18 +31,79 @@ from lingua_scheduler.protocol.http import (
 from lingua_scheduler.protocol.job import JobAnswer, job_answer
 from lingua_scheduler.protocol.options import full_pipeline, limits_of, services_of, wanted_of
 from lingua_scheduler.views.explain import explain_job
+from lingua_scheduler.views.job import read_job
 
 if TYPE_CHECKING:
+    from lingua_scheduler.core.limits import Limits
+    from lingua_scheduler.core.records import Ticket
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.front.web import Request, Said
 
 
 async def dispatch_job(desk: Desk, request: Request) -> Said:
-    """Place a job. The answer comes when it has its node."""
+    """Place a job. The answer comes when it has its node. Of a job that exists already: where it is."""
     said: DispatchRequest = request.message
-    name, rates = request.principal.name, desk.settings.rates
+    name, trace_id = request.principal.name, said.trace_id or request.trace_id
     options, limits = said.options, limits_of(said.options, desk.limits)
-    # Side by side, each in a slot of its own: whoever is refused by one of them has at most spent the others.
+    src_lang, tgt_lang = _base("src_lang", said.src_lang), _base("tgt_lang", said.tgt_lang)
+    services = services_of(None, options)
+    assignment = Assignment(
+        src_lang=src_lang,
+        tgt_lang=tgt_lang,
+        pipeline=full_pipeline(services),
+        audio_ref=said.audio_ref,
+        has_own_audio=is_own_ref(said.audio_ref),
+        payload=said.payload,
+    )
+    ask = Ask(
+        session_id=said.session_id,
+        src_lang=src_lang,
+        tgt_lang=tgt_lang,
+        utterance_index=said.utterance_index,
+        limits=limits,
+        wanted=wanted_of(options, services),
+        bind_key=(options.bind_key if options else None) or "",
+    )
+    numbers: list[int] = []
+
+    async def enters() -> int | Refusal:
+        # Once, however often the job has to be made.
+        number = numbers[0] if numbers else await _enter(desk, name, said, limits)
+        if not isinstance(number, Refusal):
+            numbers.append(number)
+        return number
+
+    submitted = await desk.delivery.place(
+        ask, assignment, principal=name, request_id=said.request_id or "", trace_id=trace_id, enters=enters
+    )
+    if isinstance(submitted, Refusal):
+        return submitted
+    job_id, placed = submitted.job_id, submitted.placed
+    index = numbers[0] if placed.is_new else None
+    if index is None:
+        # It may have been made with another trace and another number: by an earlier request, or while it waited.
+        ticket = await _ticket_of(desk, job_id)
+        if ticket is not None:
+            trace_id, index = ticket.trace, ticket.utterance
+    if index is not None:
+        desk.sessions.adopt(said.session_id, index, job_id, trace_id, limits.timeout_ms)
+    return DispatchAnswer(job_id=job_id, node_id=placed.node_id, attempt_id=placed.attempt_id, trace_id=trace_id)
+
+
+def _base(field: str, tag: str) -> str:
+    """The language of a tag, which is all that counts: for the node, and when the same request comes again."""
+    try:
+        return reduce_language(tag)
+    except UnknownLanguage as unknown:
+        raise Invalid(f"{field}: {unknown}") from None
+
+
+async def _enter(desk: Desk, name: str, said: DispatchRequest, limits: Limits) -> int | Refusal:
+    """Whether a new job may come, and its number.
+
+    Side by side, each in a slot of its own: whoever is refused by one of them has at most spent the others.
+    """
+    rates = desk.settings.rates
     admitted, entered, kept = await asyncio.gather(
         admit(desk.engine, name or "nobody", rates.submits_per_s, rates.submits_burst),
         enter_session(
@@ -51,49 +115,21 @@ async def dispatch_job(desk: Desk, request: Request) -> Said:
             burst=rates.utterances_burst,
             ttl_ms=desk.settings.jobs.job_record_ttl_ms,
         ),
-        keep_for_job(desk, said.audio_ref, limits),
+        keep_for_job(desk, said.audio_ref, name, limits),
     )
     if isinstance(admitted, Refusal):
         return admitted
     if isinstance(entered, Refusal):
         return entered
-    if isinstance(kept, Refusal):
-        return kept
-    services = services_of(None, options)
-    assignment = Assignment(
-        src_lang=said.src_lang,
-        tgt_lang=said.tgt_lang,
-        pipeline=full_pipeline(services),
-        audio_ref=said.audio_ref,
-        has_own_audio=is_own_ref(said.audio_ref),
-        payload=said.payload,
-    )
-    ask = Ask(
-        session_id=said.session_id,
-        src_lang=said.src_lang,
-        tgt_lang=said.tgt_lang,
-        utterance_index=said.utterance_index,
-        limits=limits,
-        wanted=wanted_of(options, services),
-        bind_key=(options.bind_key if options else None) or "",
-    )
-    trace_id = said.trace_id or request.trace_id
-    submitted = await desk.delivery.place(
-        ask,
-        assignment,
-        principal=name,
-        request_id=said.request_id or "",
-        trace_id=trace_id,
-        number=entered.utterance_index,
-    )
-    if isinstance(submitted, Refusal):
-        return submitted
-    placed, index = submitted.placed, entered.utterance_index
-    if placed.is_new:
-        desk.sessions.adopt(said.session_id, index, submitted.job_id, trace_id, limits.timeout_ms)
-    return DispatchAnswer(
-        job_id=submitted.job_id, node_id=placed.node_id, attempt_id=placed.attempt_id, trace_id=trace_id
-    )
+    return kept if isinstance(kept, Refusal) else entered.utterance_index
+
+
+async def _ticket_of(desk: Desk, job_id: str) -> Ticket | None:
+    """What a job was made with. If the engine is away just now it has its node all the same."""
+    with contextlib.suppress(DependencyDown, OutcomeUnknown):
+        job = await read_job(desk.engine, job_id)
+        return None if isinstance(job, Refusal) else job.ticket
+    return None
 
 
 async def cancel_job(desk: Desk, request: Request) -> Said:
@@ -150,6 +186,7 @@ ROUTES: Final = (
             "PREFERRED_NODE_UNAVAILABLE",
             "IDEMPOTENCY_CONFLICT",
             "RATE_LIMITED",
+            "UNKNOWN_AUDIO",
         ),
         tag="jobs",
     ),
