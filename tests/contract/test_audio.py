@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.support.house import House
 
 SOUND = bytes(range(256)) * 40
 
 
-async def upload(house: House) -> str:
-    answer = await house.http.post("/v1/audio", content=SOUND, headers={"content-type": "audio/wav"})
+async def upload(house: House, media: str = "audio/wav") -> str:
+    answer = await house.http.post("/v1/audio", content=SOUND, headers={"content-type": media})
     assert answer.status_code == 200, answer.text
     return str(answer.json()["audio_ref"])
 
@@ -71,6 +73,43 @@ async def test_what_the_node_speaks_is_in_the_result_and_not_in_the_record(house
         await node.result(await node.job(), tts_audio=spoken)
         job = await house.ended(placed["job_id"])
         assert job["result"]["tts_audio"] == spoken
+
+
+@pytest.mark.parametrize(
+    ("said", "served"),
+    [
+        ("audio/webm;codecs=opus", "audio/webm;codecs=opus"),
+        ("audio/L16; rate=16000", "audio/L16; rate=16000"),
+        ("text/html", "application/octet-stream"),
+        ("audio/svg", "application/octet-stream"),
+        ("audio/wav\ttext/html", "application/octet-stream"),
+        ("pcm16", "application/octet-stream"),
+    ],
+)
+async def test_nothing_is_served_as_what_it_cannot_be(house: House, said: str, served: str) -> None:
+    ref = await upload(house, said)
+    answer = await house.http.get(f"/v1/audio/{ref}")
+    assert (answer.content, answer.headers["content-type"]) == (SOUND, served)
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_a_node_that_says_who_it_is_gets_what_its_jobs_name(house: House) -> None:
+    ref, other = await upload(house), await upload(house)
+    await house.post("/v1/node/register", {"node_id": "n1", "semantic_langs": ["en", "zh"]})
+
+    async def ask(what: str, node_id: str) -> int:
+        return (await house.http.get(f"/v1/audio/{what}", headers={"x-node-id": node_id})).status_code
+
+    assert await ask(ref, "n1") == 404
+    placed = await house.dispatch(audio_ref=ref)
+    assert [await ask(ref, "n1"), await ask(other, "n1"), await ask(ref, "n9"), await ask(ref, "a:b")] == [
+        200,
+        404,
+        404,
+        400,
+    ]
+    await house.post("/v1/job/cancel", {"job_id": placed["job_id"]})
+    assert await ask(ref, "n1") == 404
 
 
 async def test_refusals(house: House) -> None:

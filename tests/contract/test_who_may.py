@@ -18,6 +18,8 @@ TOKENS = {
     "session": "caller-one-token",
     "other": "caller-two-token",
     "admin": "operator-token-1",
+    "abroad": "nodes-of-abroad-1",
+    "both": "node-and-caller-1",
 }
 NODE = {"node_id": "n1", "semantic_langs": ["en", "zh"]}
 
@@ -26,8 +28,8 @@ NODE = {"node_id": "n1", "semantic_langs": ["en", "zh"]}
 async def guarded(server: Server) -> AsyncIterator[House]:
     """A house with tokens: nodes, two callers, an operator."""
     settings: dict[str, Any] = {
-        "auth.node_tokens": (f"berlin:{TOKENS['node']}",),
-        "auth.session_tokens": (f"one:{TOKENS['session']}", f"two:{TOKENS['other']}"),
+        "auth.node_tokens": (f"berlin:{TOKENS['node']}", f"abroad:{TOKENS['abroad']}", f"both:{TOKENS['both']}"),
+        "auth.session_tokens": (f"one:{TOKENS['session']}", f"two:{TOKENS['other']}", f"both:{TOKENS['both']}"),
         "auth.admin_tokens": (f"ops:{TOKENS['admin']}",),
     }
     async with House(server.url, **settings).open() as house:
@@ -97,6 +99,69 @@ async def test_a_caller_sees_only_what_is_of_its_own(guarded: House) -> None:
     assert (stolen[0], stolen[1]["error"]) == (403, "FORBIDDEN")
     done = {"job_id": placed["job_id"], "attempt_id": 1, "node_id": "n1", "status": "ok", "node_secret": secret}
     assert (await ask(guarded, "node", "POST", "/v1/job/done", done))[0] == 200
+
+
+class TestAudio:
+    """It is for whoever uploaded it, and for the node that holds an attempt with it."""
+
+    async def upload(self, house: House, who: str) -> str:
+        headers = {"authorization": f"Bearer {TOKENS[who]}", "content-type": "audio/wav"}
+        answer = await house.http.post("/v1/audio", content=b"sound", headers=headers)
+        return str(answer.json()["audio_ref"])
+
+    async def fetch(self, house: House, ref: str, who: str = "node", **said: str) -> tuple[int, str]:
+        headers = {f"x-{name.replace('_', '-')}": value for name, value in said.items()}
+        headers["authorization"] = f"Bearer {TOKENS[who]}"
+        answer = await house.http.get(f"/v1/audio/{ref}", headers=headers)
+        return answer.status_code, "" if answer.status_code == 200 else answer.json()["error"]
+
+    async def place(self, house: House, ref: str, who: str = "session") -> tuple[int, Any]:
+        said = {"session_id": f"room-{who}", "src_lang": "en", "tgt_lang": "zh", "audio_ref": ref}
+        wish = {"options": {"preferred_node_id": "n1", "strict": True}}
+        return await ask(house, who, "POST", "/v1/dispatch/f2f", said | wish)
+
+    async def test_a_node_gets_what_its_attempts_name(self, guarded: House) -> None:
+        secret = (await enrol(guarded))["node_secret"]
+        _, other = await ask(guarded, "node", "POST", "/v1/node/register", NODE | {"node_id": "n2"})
+        ref = await self.upload(guarded, "session")
+        mine = {"node_id": "n1", "node_secret": secret}
+        assert await self.fetch(guarded, ref, **mine) == (404, "UNKNOWN_AUDIO")
+        status, placed = await self.place(guarded, ref)
+        assert status == 200, placed
+        assert await self.fetch(guarded, ref, **mine) == (200, "")
+        assert await self.fetch(guarded, ref) == (401, "UNAUTHENTICATED")
+        assert await self.fetch(guarded, ref, node_id="n1") == (401, "UNAUTHENTICATED")
+        assert await self.fetch(guarded, ref, node_id="n1", node_secret=other["node_secret"]) == (403, "FORBIDDEN")
+        theirs = {"node_id": "n2", "node_secret": other["node_secret"]}
+        assert await self.fetch(guarded, ref, **theirs) == (404, "UNKNOWN_AUDIO")
+        spoken = {"job_id": placed["job_id"], "attempt_id": 1, "status": "ok", "result": {"tts_audio": "AAAA"}}
+        assert (await ask(guarded, "node", "POST", "/v1/job/done", spoken | mine))[0] == 200
+        for node in (mine, theirs):
+            assert await self.fetch(guarded, f"{placed['job_id']}.1.tts", **node) == (404, "UNKNOWN_AUDIO")
+            assert await self.fetch(guarded, ref, **node) == (404, "UNKNOWN_AUDIO")
+
+    async def test_a_node_on_a_socket_is_known_by_its_token(self, guarded: House) -> None:
+        ref = await self.upload(guarded, "session")
+        node = guarded.node("n1")
+        await node.connect(additional_headers={"authorization": f"Bearer {TOKENS['node']}"})
+        await node.register(features=("audio_ref",))
+        status, placed = await self.place(guarded, ref)
+        assert status == 200, placed
+        job = await node.job()
+        assert await self.fetch(guarded, job["audio_ref"], node_id="n1") == (200, "")
+        assert await self.fetch(guarded, job["audio_ref"], "abroad", node_id="n1") == (403, "FORBIDDEN")
+        await node.result(job)
+        await node.close()
+
+    async def test_a_caller_gets_and_names_only_what_he_uploaded(self, guarded: House) -> None:
+        await enrol(guarded)
+        ref = await self.upload(guarded, "session")
+        assert await self.fetch(guarded, ref, "session") == (403, "FORBIDDEN")
+        status, refused = await self.place(guarded, ref, "other")
+        assert (status, refused["error"]) == (404, "UNKNOWN_AUDIO")
+        both = await self.upload(guarded, "both")
+        assert await self.fetch(guarded, both, "both") == (200, "")
+        assert await self.fetch(guarded, ref, "both") == (401, "UNAUTHENTICATED")
 
 
 async def test_the_same_request_id_of_another_caller_is_another_request(guarded: House) -> None:

@@ -70,7 +70,11 @@ def _operation(route: Route, refs: dict[type, Any]) -> dict[str, Any]:
     if route.scope:
         # Where no tokens are configured, or the door is open, none is needed.
         said["security"] = [{"token": [route.scope]}, {}]
-    parameters = [*map(_path_parameter, _NAMES.findall(route.path)), *map(_parameter, route.query)]
+    parameters = [
+        *map(_path_parameter, _NAMES.findall(route.path)),
+        *map(_parameter, route.query),
+        *(_parameter(header) | {"in": "header"} for header in route.headers),
+    ]
     if parameters:
         said["parameters"] = parameters
     if route.reads is not None:

@@ -80,6 +80,8 @@ class Route:
     reads_raw: bool = False
     most_bytes: int = SMALL_BYTES
     query: tuple[Query, ...] = ()
+    #: Headers that it looks at, none of which is needed by everybody.
+    headers: tuple[Query, ...] = ()
     #: The codes of its own refusals, beside those that any request may get.
     refuses: tuple[str, ...] = ()
     tag: str = ""
