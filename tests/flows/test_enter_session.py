@@ -80,11 +80,36 @@ async def test_a_session_of_nobody_in_particular_is_not_somebody_s(world: World)
 
 
 async def test_numbers_only_grow(world: World) -> None:
-    assert await numbers(world, None, None, 7, None, 3, None, 8, None) == [0, 1, 7, 8, 3, 9, 8, 10]
+    assert await numbers(world, None, None, 7, None, 9, None) == [0, 1, 7, 8, 9, 10]
+    assert await numbers(world, MAX_INDEX, None, None) == [MAX_INDEX, MAX_INDEX + 1, MAX_INDEX + 2]
 
 
-async def test_an_index_of_the_caller_s_is_taken_as_it_is(world: World) -> None:
-    assert await numbers(world, 0, 0, None, MAX_INDEX, None, None) == [0, 0, 1, MAX_INDEX, MAX_INDEX + 1, MAX_INDEX + 2]
+@pytest.mark.parametrize("index", [0, 2, 4])
+async def test_an_index_that_was_given_out_or_passed_over_is_gone_and_nothing_changes(world: World, index: int) -> None:
+    await numbers(world, None, 4)
+    before = await kept(world)
+    refusal = await enter(world, index, ttl_ms=600_000)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.code, refusal.status) == ("INVALID_MESSAGE", 400)
+    assert refusal.detail == f"utterance_index {index} was given out before, or passed over; 5 is the next"
+    assert await kept(world) == before
+    assert code_of(await enter(world, index, who="bob")) == "FORBIDDEN"
+
+
+async def test_an_index_that_is_gone_is_gone_also_in_a_rush(world: World) -> None:
+    await enter(world, burst=1)
+    assert code_of(await enter(world, 0, burst=1)) == "INVALID_MESSAGE"
+
+
+@pytest.mark.parametrize(("at_least", "index"), [(3, 5), (5, 5), (9, 9), (MAX_INDEX + 1, MAX_INDEX + 1)])
+async def test_who_knows_of_more_numbers_gets_none_of_them_again(world: World, at_least: int, index: int) -> None:
+    await enter(world, 4)
+    assert await enter(world, at_least=at_least) == Entered(index)
+    assert await enter(world) == Entered(index + 1)
+
+
+async def test_an_index_of_the_caller_s_own_is_not_moved(world: World) -> None:
+    assert await enter(world, 4, at_least=9) == Entered(4)
 
 
 async def test_those_of_one_tick_have_a_number_each(world: World) -> None:
@@ -154,6 +179,8 @@ async def test_it_is_no_part_of_a_cell(world: World) -> None:
         {"index": -1},
         {"index": MAX_INDEX + 1},
         {"index": True},
+        {"at_least": -1},
+        {"at_least": 2 * MAX_INDEX + 1},
         {"rate": 0},
         {"burst": 0},
         {"rate": 1_000_001},
@@ -173,14 +200,13 @@ async def test_what_is_no_session_cannot_be_looked_at(world: World) -> None:
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(story=st.lists(st.tuples(st.sampled_from(["ann", "bob"]), st.none() | st.integers(0, 12)), max_size=12))
 async def test_any_story_has_numbers_that_never_repeat(world: World, story: list[tuple[str, int | None]]) -> None:
-    session_id, used = next(SESSIONS), set[int]()
+    session_id, following = next(SESSIONS), 0
     for who, index in story:
         answer = await enter(world, index, who=who, session_id=session_id)
         if who != story[0][0]:
             assert code_of(answer) == "FORBIDDEN"
-        elif index is not None:
-            assert answer == Entered(index)
-            used.add(index)
+        elif index is not None and index < following:
+            assert code_of(answer) == "INVALID_MESSAGE"
         else:
-            assert answer == Entered(max(used, default=-1) + 1)
-            used.add(max(used, default=-1) + 1)
+            assert answer == Entered(following if index is None else index)
+            following = (following if index is None else index) + 1

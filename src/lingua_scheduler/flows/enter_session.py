@@ -20,7 +20,15 @@ class Entered(Answer, frozen=True, tag="ENTERED"):
     utterance_index: int
 
 
-_ENTER_SESSION: Final = Face[Entered | Limited]("flows/enter_session", Entered, Limited, refuses=("FORBIDDEN",))
+class _Passed(Answer, frozen=True, tag="PASSED"):
+    """The caller's index is gone: numbers go on from here."""
+
+    next_index: int
+
+
+_ENTER_SESSION: Final = Face[Entered | _Passed | Limited](
+    "flows/enter_session", Entered, _Passed, Limited, refuses=("FORBIDDEN",)
+)
 
 
 async def enter_session(
@@ -29,6 +37,7 @@ async def enter_session(
     principal: str,
     *,
     utterance_index: int | None,
+    at_least: int = 0,
     rate: int,
     burst: int,
     ttl_ms: int,
@@ -36,17 +45,22 @@ async def enter_session(
     """Number an utterance, if the session is this principal's ("": nobody's in particular) and did not send too much.
 
     Whoever comes first has the session. It is his, and no number comes twice, until nobody entered or saved it for
-    `ttl_ms`. An index that the caller gives is taken as it is, and those that follow are larger.
+    `ttl_ms`. An index of the caller's own must be larger than all before it, whoever gave them; without one he gets the
+    next, and none below `at_least`, up to which he knows of numbers that the engine may have forgotten.
     """
     try:
         tag = check_session(session_id)
         index = -1 if utterance_index is None else check_int("utterance_index", utterance_index, 0, MAX_INDEX)
+        least = check_int("at_least", at_least, 0, 2 * MAX_INDEX)
         per_s, most = check_rate(rate, burst)
         ttl_ms = check_int("ttl_ms", ttl_ms, 1, MAX_SESSION_MS)
-        item = pack((check_principal(principal), index, per_s, most, ttl_ms))
+        item = pack((check_principal(principal), index, least, per_s, most, ttl_ms))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _ENTER_SESSION(engine, tag, item)
     if isinstance(answer, No):
         return refuse(answer.code)
+    if isinstance(answer, _Passed):
+        gone = f"utterance_index {index} was given out before, or passed over; {answer.next_index} is the next"
+        return Invalid(gone).refusal
     return answer.refusal() if isinstance(answer, Limited) else answer

@@ -109,22 +109,18 @@ class Backstage:
         rates = self._desk.settings.rates
         admitted, index = await asyncio.gather(
             admit(self._engine, about.principal or _NOBODY, rates.submits_per_s, rates.submits_burst),
-            self._enter(about, number.index),
+            self._enter(about, number),
         )
-        if isinstance(admitted, Refusal):
-            return admitted
-        if isinstance(index, int) and number.index is None and index < number.at_least:
-            # The engine has forgotten some numbers, or never heard of them.
-            return await self._enter(about, number.at_least)
-        return index
+        return admitted if isinstance(admitted, Refusal) else index
 
-    async def _enter(self, about: About, index: int | None) -> int | Refusal:
+    async def _enter(self, about: About, number: Number) -> int | Refusal:
         rules = self._rules
         entered = await enter_session(
             self._engine,
             about.session_id,
             about.principal,
-            utterance_index=index,
+            utterance_index=number.index,
+            at_least=number.at_least,
             rate=rules.rate_per_s,
             burst=rules.burst,
             ttl_ms=rules.state_ttl_ms,

@@ -65,9 +65,13 @@ class Abandon(msgspec.Struct, frozen=True):
 
 
 class Release(msgspec.Struct, frozen=True):
-    """The client has it, or will never ask again: erase the text of the job, and the audio."""
+    """The client has it, or will never ask again: erase the text of the job, and the audio.
+
+    What somebody else submitted is his to erase: it is only not waited for any more.
+    """
 
     job_id: str
+    is_foreign: bool = False
 
 
 class Look(msgspec.Struct, frozen=True):

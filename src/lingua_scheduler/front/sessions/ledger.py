@@ -35,6 +35,8 @@ from lingua_scheduler.protocol.errors import END_CODES, CloseCode, error_message
 from lingua_scheduler.protocol.options import limits_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lingua_scheduler.core.replay import Event, Outcome
     from lingua_scheduler.front.assignment import Errand
     from lingua_scheduler.front.sessions.rules import SessionRules
@@ -192,15 +194,18 @@ class Ledger:
         return effects
 
     def adopt(self, index: int, job_id: str, trace_id: str, deadline_ms: int, now_ms: int) -> list[Effect]:
-        """Somebody else submitted a job for this session: its answer comes here too, in its turn."""
+        """Somebody else submitted a job for this session: its answer comes here too, in its turn.
+
+        Nothing to do: its number is another's, or is past, or it was adopted before. It may have ended meanwhile.
+        """
         try:
             self.order.expect(index, deadline_ms, now_ms)
         except Invalid:
             return []
         self.next_index = max(self.next_index, index + 1)
-        self.sent[index] = Sent(trace_id, now_ms, job_id, is_placed=True, looked_ms=now_ms)
+        self.sent[index] = Sent(trace_id, now_ms, job_id, is_placed=True, is_foreign=True)
         self.hints.began(index, trace_id, now_ms)
-        return [Save()]
+        return [Save(), self._look(index, now_ms)]
 
     def refused(self, index: int, refusal: Refusal, now_ms: int) -> list[Effect]:
         """It was not accepted: that is told at once, and in its turn that it is missing."""
@@ -272,18 +277,21 @@ class Ledger:
     def take(self, now_ms: int) -> list[Effect]:
         """What goes out by now, and what that leaves to be done."""
         taken = self.order.take(now_ms)
-        effects: list[Effect] = [Abandon(index, self.sent[index].job_id) for index in taken.cancel]
+        effects = self._abandoned(taken.cancel)
         effects += [self.hints.error(index, GAP_TIMEOUT.upper(), now_ms) for index in taken.cancel]
         if taken.events:
             effects.append(Announce(taken.events))
         return effects + self._released(taken.forgotten)
 
+    def _abandoned(self, indexes: list[int]) -> list[Effect]:
+        """Nobody here waits for these. Who else submitted one may do so still."""
+        return [Abandon(index, self.sent[index].job_id) for index in indexes if not self.sent[index].is_foreign]
+
     def _released(self, indexes: list[int]) -> list[Effect]:
         """These are confirmed, or kept no longer."""
         gone = [self.sent.pop(index) for index in indexes if index in self.sent]
         self.hints.forget(indexes)
-        effects: list[Effect] = [Release(one.job_id) for one in gone if one.job_id]
-        return [*effects, Save()] if gone else []
+        return [*_release(gone), Save()] if gone else []
 
     # The client, and time.
 
@@ -354,16 +362,18 @@ class Ledger:
 
     def give_up(self) -> list[Effect]:
         """The client will not come back: nobody waits for anything, and nothing is kept."""
-        waiting = self.order.awaited
-        effects: list[Effect] = [Abandon(index, self.sent[index].job_id) for index in waiting]
+        effects = [*self._abandoned(self.order.awaited), *_release(self.sent.values())]
         self._line.clear()
-        effects += [Release(one.job_id) for one in self.sent.values() if one.job_id]
         self.sent.clear()
         return effects
 
     def events_after(self, last_event_id: int) -> list[Event]:
         """What is kept of what went out."""
         return self.order.replay(last_event_id).events
+
+
+def _release(gone: Iterable[Sent]) -> list[Effect]:
+    return [Release(one.job_id, one.is_foreign) for one in gone if one.job_id]
 
 
 def _missing(refusal: Refusal) -> Missing:

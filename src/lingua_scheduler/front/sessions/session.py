@@ -133,7 +133,8 @@ class Session:
                 self._abandon(effect)
             case Release():
                 self._sessions.forget_job(effect.job_id)
-                self._spawn(insist(partial(self._stage.release, effect.job_id), _PATIENCE_S), "releasing")
+                if not effect.is_foreign:
+                    self._spawn(insist(partial(self._stage.release, effect.job_id), _PATIENCE_S), "releasing")
             case Look():
                 self._spawn(self._look(effect), "looking")
             case Close():

@@ -139,11 +139,12 @@ class Sessions:
 
     def adopt(self, session_id: str, index: int, job_id: str, trace_id: str, timeout_ms: int) -> None:
         """Somebody submitted a job for a session that may live here: its answer is told there too, in its turn."""
-        session = self._by_id.get(session_id)
+        session, now_ms = self._by_id.get(session_id), self.now()
         if session is not None:
-            now_ms = self.now()
-            session.carry(session.talk.ledger.adopt(index, job_id, trace_id, now_ms + timeout_ms, now_ms))
-            self.know_job(job_id, session, index)
+            effects = session.talk.ledger.adopt(index, job_id, trace_id, now_ms + timeout_ms, now_ms)
+            if effects:
+                self.know_job(job_id, session, index)
+                session.carry(effects)
 
     async def ended(self, event: Event) -> None:
         """A job has ended."""

@@ -25,6 +25,8 @@ class Sent(msgspec.Struct):
     web_ms: int | None = None
     #: When its job was last looked at, or was placed.
     looked_ms: int = 0
+    #: Somebody else submitted it, and has his own use for the job: it is neither cancelled nor erased from here.
+    is_foreign: bool = False
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):

@@ -154,8 +154,12 @@ class Story(RuleBasedStateMachine):
         if refused is not None:
             self.carry(self.machine.not_numbered(refuse(refused, pool=1, pair="en:zh"), self.now))
             return
-        index = asked.index if asked.index is not None else max(self.counter + other, asked.at_least)
-        self.counter = max(self.counter, index + 1)
+        self.counter += other
+        if asked.index is not None and asked.index < self.counter:
+            self.carry(self.machine.not_numbered(refuse("INVALID_MESSAGE"), self.now))
+            return
+        index = asked.index if asked.index is not None else max(self.counter, asked.at_least)
+        self.counter = index + 1
         self.carry(self.machine.numbered(index, f"c0.{index}", self.now))
 
     @precondition(lambda self: self.submits)
