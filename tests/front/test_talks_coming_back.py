@@ -71,6 +71,7 @@ async def test_an_older_connection_is_told_that_it_was_replaced(instance: Open) 
         await again.begin(resume_token=ann.token)
         assert await ann.closed() == 4409
         assert ann.heard[-1]["code"] == "SESSION_CLOSED"
+        assert ann.heard[-1]["trace_id"] == ann.heard[0]["trace_id"]
         await again.say("client_heartbeat", session_id=ann.session_id, timestamp=1)
         await again.until("server_heartbeat")
 
@@ -80,6 +81,8 @@ async def test_a_token_that_nobody_gave_opens_no_session(instance: Open, token: 
     async with client(instance) as ann:
         assert (await ann.begin(resume_token=token))["error"] == "INVALID_SESSION"
         assert await ann.closed() == 4404
+        assert len(ann.all("error")) == 1
+        assert ann.heard[-1]["trace_id"]
 
 
 async def test_a_restart_keeps_what_was_said(server: Server) -> None:

@@ -20,7 +20,8 @@ PairingCode = Annotated[str, Meta(pattern=CODE_PATTERN, description="six digits"
 #: A BCP-47 tag; whether it names a language is not known before it is reduced.
 Language = Annotated[str, Meta(min_length=1, max_length=256)]
 #: Names, versions, tokens: data that is compared or shown, never part of a key.
-Text = Annotated[str, Meta(max_length=128)]
+MAX_TEXT_CHARS: Final = 128
+Text = Annotated[str, Meta(max_length=MAX_TEXT_CHARS)]
 Epoch = Annotated[str, Meta(max_length=64)]
 Ref = Annotated[str, Meta(max_length=2_048)]
 #: What people or programs wrote for people: cut where it is kept.

@@ -55,10 +55,10 @@ class Connection:
         self._is_last = True
         self._bell.set()
 
-    def close(self, code: CloseCode, detail: str = "") -> None:
+    def close(self, code: CloseCode, detail: str = "", trace_id: str | None = None) -> None:
         """Say why, and close, without waiting for it. Whoever reads the socket sees its end."""
         if self._closing is None:
-            self._closing = asyncio.create_task(self._socket.close(code, detail))
+            self._closing = asyncio.create_task(self._socket.close(code, detail, trace_id))
 
     async def closed(self) -> None:
         """Until a close that was begun is done."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from lingua_scheduler.core.audio import Opus, Pcm16
-from lingua_scheduler.core.cutting import Cutter
+from lingua_scheduler.core.cutting import Cut, Cutter
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.front.sessions.bucket import Bucket
 from lingua_scheduler.front.sessions.effects import Close, Effect, Write
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from lingua_scheduler.core.cutting import Utterance as Piece
     from lingua_scheduler.front.sessions.ledger import Ledger
-    from lingua_scheduler.protocol.session import SessionInit
 
     Input = Utterance | AudioChunk | AudioFrame | FinalFrame
 
@@ -30,13 +30,14 @@ _LOW_32: Final = 2**32
 #: A chunk that was under way for longer than this has another clock.
 _MAX_WEB_MS: Final = 60_000
 
+log = logging.getLogger(__name__)
+
 
 class Live:
     """A session that may say something."""
 
     def __init__(self, ledger: Ledger, now_ms: int, new_id: Callable[[], str]) -> None:
         self.ledger = ledger
-        self._new_id = new_id
         rules, agreed = ledger.rules, ledger.about.agreed
         codec = Opus() if agreed.codec == "opus" else Pcm16(agreed.sample_rate, agreed.channel_count)
         self._cutter = Cutter(rules.cut, codec, new_id)
@@ -44,10 +45,6 @@ class Live:
         self._seq = -1
         self._web_ms: int | None = None
         self._heard_ms = now_ms
-
-    @property
-    def _init(self) -> SessionInit:
-        return self.ledger.about.init
 
     def heard(self, now_ms: int) -> None:
         """The client said something, whatever it was."""
@@ -67,16 +64,22 @@ class Live:
                 return self._add(message.seq, b"", True, now_ms)
 
     def _whole(self, utterance: Utterance, now_ms: int) -> list[Effect]:
-        trace_id = utterance.trace_id or self._init.trace_id or self._new_id()
-        said = Said(index=utterance.utterance_index, trace_id=trace_id, began_ms=now_ms, heard_ms=now_ms)
-        refusal = self._too_fast(now_ms)
+        said, refusal = self._nothing(utterance, now_ms), self._too_fast(now_ms)
         if refusal is None:
             try:
-                rules = self.ledger.rules
-                said = sent_whole(utterance, self._init, self.ledger.about.agreed, rules.cut.max_bytes, said)
+                said = sent_whole(utterance, self.ledger.about, self.ledger.rules.cut.max_bytes, said)
             except Invalid as invalid:
                 refusal = invalid.refusal
         return self._say(said, refusal, now_ms)
+
+    def refuse(self, utterance: Utterance, refusal: Refusal, now_ms: int) -> list[Effect]:
+        """An utterance of which only its number could be read."""
+        return self._say(self._nothing(utterance, now_ms), self._too_fast(now_ms) or refusal, now_ms)
+
+    def _nothing(self, utterance: Utterance, now_ms: int) -> Said:
+        """What is known of an utterance without looking into it."""
+        trace_id = utterance.trace_id or self.ledger.about.trace_id
+        return Said(index=utterance.utterance_index, trace_id=trace_id, began_ms=now_ms, heard_ms=now_ms)
 
     def _chunk(self, chunk: AudioChunk, now_ms: int) -> list[Effect]:
         try:
@@ -98,26 +101,28 @@ class Live:
         if added.refusal is not None:
             effects.append(Write(error_message(added.refusal, ledger.about.trace_id)))
         if was_silent and (added.utterances or self._cutter.due_ms is not None):
-            trace_id = self._init.trace_id or ""
-            effects.append(ledger.hints.show("INPUT_STARTED", ledger.coming_index, now_ms, trace_id=trace_id))
+            started = ledger.hints.show("INPUT_STARTED", ledger.coming_index, now_ms, trace_id=ledger.about.trace_id)
+            effects.append(started)
         return effects + self._cut(added.utterances, now_ms)
 
     def _cut(self, pieces: list[Piece], now_ms: int) -> list[Effect]:
         """Pieces of the stream are whole."""
         effects: list[Effect] = []
+        hints, about = self.ledger.hints, self.ledger.about
         for piece in pieces:
-            trace_id = self._init.trace_id or ""
-            ended = self.ledger.hints.show("INPUT_ENDED", self.ledger.coming_index, now_ms, trace_id=trace_id)
+            if piece.cut is Cut.max_length:
+                log.warning("session %s: %d bytes are too many for one utterance", about.session_id, len(piece.audio))
+            ended = hints.show("INPUT_ENDED", self.ledger.coming_index, now_ms, trace_id=about.trace_id)
             effects += [ended, *self._say_piece(piece, now_ms)]
         return effects
 
     def _say_piece(self, piece: Piece, now_ms: int) -> list[Effect]:
-        trace_id = self._init.trace_id or self._new_id()
-        said = Said(index=None, trace_id=trace_id, began_ms=piece.first_ms, heard_ms=now_ms)
+        about = self.ledger.about
+        said = Said(index=None, trace_id=about.trace_id, began_ms=piece.first_ms, heard_ms=now_ms)
         refusal = self._too_fast(now_ms)
         if refusal is None:
             try:
-                said = cut_from_stream(piece, self._init, self.ledger.about.agreed, said, self._web_ms)
+                said = cut_from_stream(piece, about.init, about.agreed, said, self._web_ms)
             except Invalid as invalid:
                 refusal = invalid.refusal
         return self._say(said, refusal, now_ms)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
 
 from lingua_scheduler.core.refusal import CODES, Invalid
 from lingua_scheduler.front.sessions.effects import Close, Effect, Write
 from lingua_scheduler.front.web import SMALL_BYTES
 from lingua_scheduler.protocol.codec import Undecodable
 from lingua_scheduler.protocol.errors import MAX_BAD_IN_A_ROW, CloseCode, error_message
+from lingua_scheduler.protocol.fields import MAX_TEXT_CHARS, Count, cut
 from lingua_scheduler.protocol.frames import decode_frame
 from lingua_scheduler.protocol.session import AudioChunk, Utterance, read_from_client
 
@@ -26,6 +29,30 @@ def read_message(data: str | bytes) -> FromClient | Frame:
     if len(data) > SMALL_BYTES and not isinstance(message, Utterance | AudioChunk):
         raise Invalid(CODES["PAYLOAD_TOO_LARGE"].detail, "PAYLOAD_TOO_LARGE")
     return message
+
+
+class _Named(msgspec.Struct):
+    """What must be readable of an utterance that is otherwise wrong."""
+
+    type: Literal["utterance"]
+    utterance_index: Count
+    session_id: Any = None
+    trace_id: Any = None
+
+
+_read_named: Final = msgspec.json.Decoder(_Named).decode
+
+
+def wrong_utterance(data: str | bytes, session_id: str) -> Utterance | None:
+    """The utterance that something unreadable was meant to be, by its number; None: it was none of this session."""
+    try:
+        named = _read_named(data)
+    except (ValueError, RecursionError):
+        return None
+    if named.session_id is not None and named.session_id != session_id:
+        return None
+    trace_id = cut(named.trace_id, MAX_TEXT_CHARS) if isinstance(named.trace_id, str) else None
+    return Utterance(audio="", utterance_index=named.utterance_index, trace_id=trace_id)
 
 
 class Manners:
@@ -48,9 +75,8 @@ class Manners:
         return self.bad(error.refusal, trace_id)
 
     def bad(self, refusal: Refusal, trace_id: str | None) -> list[Effect]:
-        """It is told so; after too many of them the socket is closed."""
+        """It is told so; after too many of them the socket is closed, which tells it too."""
         self._bad_in_a_row += 1
-        effects: list[Effect] = [Write(error_message(refusal, trace_id))]
         if self._bad_in_a_row >= MAX_BAD_IN_A_ROW:
-            effects.append(Close(CloseCode.BAD_MESSAGES, refusal.detail))
-        return effects
+            return [Close(CloseCode.BAD_MESSAGES, refusal.detail)]
+        return [Write(error_message(refusal, trace_id))]

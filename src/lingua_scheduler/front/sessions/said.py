@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -13,7 +13,10 @@ from lingua_scheduler.protocol.speech import Agreed, Direction, audio_of, direct
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.cutting import Utterance as Piece
+    from lingua_scheduler.front.sessions.state import About
     from lingua_scheduler.protocol.session import SessionInit, Speech, Utterance
+
+    Spoken = TypeVar("Spoken", SessionInit, Utterance)
 
 #: Pieces of a turn that goes on after them.
 _GOES_ON = (Cut.max_duration, Cut.max_length)
@@ -86,9 +89,12 @@ def cut_from_stream(piece: Piece, session: SessionInit, agreed: Agreed, nothing:
     )
 
 
-def sent_whole(utterance: Utterance, session: SessionInit, agreed: Agreed, max_bytes: int, nothing: Said) -> Said:
-    """An utterance that came as a whole. `nothing` is what is known of it without looking into it."""
-    filled = spoken(utterance, session)
+def sent_whole(utterance: Utterance, about: About, max_bytes: int, nothing: Said) -> Said:
+    """An utterance that came as a whole. `nothing` is what is known of it without looking into it.
+
+    It may wish for what it likes, but for another node than the one that its session is paired with.
+    """
+    filled, agreed = paired(spoken(utterance, about.init), about.paired_node_id), about.agreed
     audio = audio_of("audio", utterance.audio)
     if not audio:
         raise Invalid("audio: there is none")
@@ -109,7 +115,12 @@ def sent_whole(utterance: Utterance, session: SessionInit, agreed: Agreed, max_b
 def insisting(init: SessionInit, paired_node_id: str) -> SessionInit:
     """What is kept of how a session began: nothing secret, and the node that it was paired with, if it was."""
     kept = msgspec.structs.replace(init, token=None, resume_token=None, pairing_code=None, last_event_id=None)
-    if not paired_node_id:
-        return kept
-    options = msgspec.structs.replace(init.options or Options(), preferred_node_id=paired_node_id, strict=True)
-    return msgspec.structs.replace(kept, options=options)
+    return paired(kept, paired_node_id)
+
+
+def paired(speech: Spoken, node_id: str) -> Spoken:
+    """The same, but insisting on this node, if there is one."""
+    if not node_id:
+        return speech
+    options = msgspec.structs.replace(speech.options or Options(), preferred_node_id=node_id, strict=True)
+    return msgspec.structs.replace(speech, options=options)

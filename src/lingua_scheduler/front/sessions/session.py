@@ -81,7 +81,8 @@ class Session:
         self.carry(self.talk.welcome(token))
 
     def come_back(self, connection: Connection, init: SessionInit, token: str) -> None:
-        """The client of this session has a new socket."""
+        """The client of this session has a new socket. `Invalid`: it wants what cannot be, and nothing has changed."""
+        self.talk.going_on(init)
         self.attach(connection)
         self.carry(self.talk.back(init, token, self._now()))
 
@@ -101,7 +102,7 @@ class Session:
         try:
             message = read_message(data)
         except Invalid as invalid:
-            self.carry(self.talk.unreadable(invalid))
+            self.carry(self.talk.unreadable(data, invalid, self._now()))
         else:
             self.carry(self.talk.hear(message, self._now()))
 
@@ -248,7 +249,7 @@ class Session:
             is_finished = await connection.deliver(self._answers, self.id)
         except LinguaError:
             log.exception("the answers of session %s cannot be delivered", self.id)
-            connection.close(CloseCode.INTERNAL)
+            connection.close(CloseCode.INTERNAL, trace_id=self.talk.ledger.about.trace_id)
             return
         if is_finished:
             self.carry(self.talk.give_up())
@@ -323,7 +324,7 @@ class Session:
         """Close the client's socket. Its reader sees the end of it."""
         if self.connection is not None:
             self._stop_delivering()
-            self.connection.close(code, detail)
+            self.connection.close(code, detail, self.talk.ledger.about.trace_id)
 
     def _stop_delivering(self) -> None:
         if self._deliverer is not None and self._deliverer is not asyncio.current_task():

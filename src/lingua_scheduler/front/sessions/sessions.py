@@ -111,6 +111,8 @@ class Sessions:
         for index, sent in saved.sent.items():
             if sent.job_id:
                 self.know_job(sent.job_id, session, index)
+        # From now on its time passes here, whether or not its client is welcome.
+        session.carry(())
         return session
 
     def _add(self, session: Session) -> None:

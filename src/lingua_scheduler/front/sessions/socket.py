@@ -44,7 +44,7 @@ class _Entrance:
         self._sessions: Sessions = desk.sessions
         self._socket = socket
         self._peer = peer
-        self._opening = Opening(self._sessions.rules, self._sessions.now())
+        self._opening = Opening(self._sessions.rules, self._sessions.now(), peer.trace_id)
 
     async def let_in(self) -> tuple[Session, Connection] | None:
         """The session, and the way to write to its client; None: the socket is closed."""
@@ -85,8 +85,11 @@ class _Entrance:
         if isinstance(wanted, Resume):
             session = await self._sessions.resume(wanted, principal.name)
             if session is None:
-                return unknown_session(trace_id)
-            session.come_back(connection, wanted.init, wanted.token)
+                return unknown_session()
+            try:
+                session.come_back(connection, wanted.init, wanted.token)
+            except Invalid as invalid:
+                return self._opening.manners.bad(invalid.refusal, trace_id)
             return session, connection
         begun = await self._sessions.begin(wanted, principal.name, trace_id)
         if isinstance(begun, Refusal):

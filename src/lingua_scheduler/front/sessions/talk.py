@@ -15,7 +15,9 @@ from lingua_scheduler.front.sessions.closing import Closing
 from lingua_scheduler.front.sessions.effects import Effect, Forget, Pong, Save, Write
 from lingua_scheduler.front.sessions.ledger import Ledger
 from lingua_scheduler.front.sessions.live import Live
-from lingua_scheduler.front.sessions.manners import Manners
+from lingua_scheduler.front.sessions.manners import Manners, wrong_utterance
+from lingua_scheduler.front.sessions.opening import check_direction
+from lingua_scheduler.front.sessions.said import paired
 from lingua_scheduler.protocol.errors import error_message
 from lingua_scheduler.protocol.frames import AudioFrame, FinalFrame, PingFrame
 from lingua_scheduler.protocol.session import (
@@ -70,13 +72,22 @@ class Talk:
         """The session is open."""
         return [Save(), Write(self._ack(token, "session is open"))]
 
+    def going_on(self, init: SessionInit) -> About:
+        """The session as its client wants it from now on: what it says anew, and the rest as before.
+
+        `Invalid` if its languages mean nothing. The node that it was paired with stays.
+        """
+        about = self.ledger.about
+        said = {name: getattr(init, name) for name in Speech.__struct_fields__ if getattr(init, name) is not None}
+        wanted = paired(msgspec.structs.replace(about.init, **said), about.paired_node_id)
+        check_direction(wanted)
+        return msgspec.structs.replace(about, init=wanted, trace_id=init.trace_id or about.trace_id)
+
     def back(self, init: SessionInit, token: str, now_ms: int) -> list[Effect]:
         """The client is there again: what it missed, and in which direction it goes on, if it says so."""
-        self.manners = Manners()
         ledger = self.ledger
-        said = {name: getattr(init, name) for name in Speech.__struct_fields__ if getattr(init, name) is not None}
-        about = msgspec.structs.replace(ledger.about, init=msgspec.structs.replace(ledger.about.init, **said))
-        ledger.about = about
+        ledger.about = self.going_on(init)
+        self.manners = Manners()
         if isinstance(self.phase, Closing):
             self.phase.came_back()
         else:
@@ -114,9 +125,17 @@ class Talk:
         """Nobody will hear more here: what was said so far is an utterance."""
         return self._then(self.phase.end(now_ms)) if isinstance(self.phase, Live) else []
 
-    def unreadable(self, error: Invalid) -> list[Effect]:
-        """Something came that is no message."""
-        return self.manners.unreadable(error, self.ledger.about.trace_id)
+    def unreadable(self, data: str | bytes, error: Invalid, now_ms: int) -> list[Effect]:
+        """Something came that is no message. If it was meant to be an utterance, it ends as one that is refused."""
+        about = self.ledger.about
+        meant = wrong_utterance(data, about.session_id)
+        if meant is None:
+            return self.manners.unreadable(error, about.trace_id)
+        self.manners.good()
+        if isinstance(self.phase, Closing):
+            return self.phase.hear()
+        self.phase.heard(now_ms)
+        return self.phase.refuse(meant, error.refusal, now_ms)
 
     def hear(self, message: FromClient | Frame, now_ms: int) -> list[Effect]:
         """A message came."""

@@ -10,7 +10,7 @@ from lingua_scheduler.core.replay import Result
 from lingua_scheduler.front.sessions.effects import Announce, Effect, Number, Save, Submit, Write
 from lingua_scheduler.front.sessions.opening import Begin, Opening
 from lingua_scheduler.front.sessions.rules import SessionRules
-from lingua_scheduler.front.sessions.state import About, hash_of
+from lingua_scheduler.front.sessions.state import About, hash_of, pack_state, unpack_state
 from lingua_scheduler.front.sessions.talk import Talk
 from lingua_scheduler.protocol.session import AudioChunk, SessionInit, Utterance
 
@@ -35,7 +35,7 @@ def init(**said: Any) -> SessionInit:
 
 
 def about(session_init: SessionInit) -> About:
-    begun = Opening(SessionRules(), START_MS).hear(session_init)
+    begun = Opening(SessionRules(), START_MS, "t-socket").hear(session_init)
     assert isinstance(begun, Begin)
     return About(
         session_id=SESSION,
@@ -102,3 +102,10 @@ def said_and_placed(machine: Talk, *indexes: int, now_ms: int = START_MS) -> Non
     for index in indexes:
         say(machine, index, now_ms)
         place(machine, index, now_ms)
+
+
+def moved(machine: Talk, now_ms: int = START_MS) -> Talk:
+    """The same session on another instance, where its client comes back."""
+    saved = unpack_state(pack_state(machine.ledger.save()))
+    assert saved is not None
+    return Talk.load(machine.ledger.rules, saved, now_ms, counting())

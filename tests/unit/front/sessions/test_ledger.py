@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+import pytest
+
 from lingua_scheduler.core.order import OrderLimits
-from lingua_scheduler.core.refusal import refuse
+from lingua_scheduler.core.refusal import Invalid
 from lingua_scheduler.front.assignment import Errand
 from lingua_scheduler.front.sessions.effects import (
     Abandon,
@@ -20,20 +25,27 @@ from lingua_scheduler.front.sessions.effects import (
 )
 from lingua_scheduler.front.sessions.rules import SessionRules
 from lingua_scheduler.front.sessions.state import pack_state, unpack_state
-from lingua_scheduler.front.sessions.talk import Talk
 from lingua_scheduler.protocol.errors import ErrorMessage
 from lingua_scheduler.protocol.node import NodeAsrPartial
-from lingua_scheduler.protocol.session import AsrPartial, EventAck, SessionClose, SessionInitAck, UiEvent
+from lingua_scheduler.protocol.options import Options
+from lingua_scheduler.protocol.session import (
+    AsrPartial,
+    EventAck,
+    SessionClose,
+    SessionInit,
+    SessionInitAck,
+    UiEvent,
+)
 from tests.unit.front.sessions.talking import (
     SESSION,
     START_MS,
     TENTH,
     TOKEN,
     chunk,
-    counting,
     events,
     init,
     messages,
+    moved,
     of,
     only,
     place,
@@ -42,13 +54,6 @@ from tests.unit.front.sessions.talking import (
     talk,
     utterance,
 )
-
-
-def moved(machine: Talk, now_ms: int = START_MS) -> Talk:
-    """The same session on another instance, where its client comes back."""
-    saved = unpack_state(pack_state(machine.ledger.save()))
-    assert saved is not None
-    return Talk.load(machine.ledger.rules, saved, now_ms, counting())
 
 
 def errand(index: int, job_id: str | None = None) -> Errand:
@@ -169,6 +174,42 @@ def test_a_client_that_comes_back_may_go_on_in_another_direction() -> None:
     assert (said.direction.pair.tgt, said.dialect) == ("fr", "london")
 
 
+@pytest.mark.parametrize("wrong", [{"src_lang": "xx-bad!!"}, {"src_lang": "auto"}, {"tgt_lang": "nowhere"}])
+def test_who_comes_back_for_a_language_that_is_none_changes_nothing(wrong: dict[str, Any]) -> None:
+    machine = talk()
+    machine.away(START_MS)
+    before = machine.ledger.save()
+    with pytest.raises(Invalid, match="lang"):
+        machine.back(SessionInit(**wrong), TOKEN, START_MS)
+    assert machine.ledger.save() == before
+    assert machine.ledger.away_since_ms == START_MS
+
+
+def test_a_paired_session_keeps_its_node_whatever_is_said_later() -> None:
+    machine = talk()
+    machine.ledger.about = msgspec.structs.replace(machine.ledger.about, paired_node_id="n2")
+    machine.away(START_MS)
+    machine.back(SessionInit(options=Options(require_tts=True)), TOKEN, START_MS)
+    mine = Options(require_tts=True, preferred_node_id="n2", strict=True)
+    assert say(machine, 0).said.options == mine
+    machine.hear(chunk(0, TENTH, is_final=True), START_MS)
+    assert only(Submit, machine.numbered(1, "c0.j1", START_MS)).said.options == mine
+    other = Options(preferred_node_id="n1", strict=False, wait_ms=7)
+    assert say(machine, 2, options=other).said.options == msgspec.structs.replace(mine, wait_ms=7)
+
+
+def test_the_trace_of_a_session_is_that_of_all_its_utterances_unless_they_have_their_own() -> None:
+    machine = talk()
+    assert say(machine, 0).said.trace_id == "t-session"
+    assert say(machine, 1, trace_id="t-1").said.trace_id == "t-1"
+    shown = machine.hear(chunk(0, TENTH, is_final=True), START_MS)
+    assert [one.trace_id for one in messages(shown, UiEvent)] == ["t-session", "t-session"]
+    assert only(Submit, machine.numbered(2, "c0.j2", START_MS)).said.trace_id == "t-session"
+    machine.away(START_MS)
+    ack = messages(machine.back(SessionInit(trace_id="t-new"), TOKEN, START_MS), SessionInitAck)[0]
+    assert (ack.trace_id, say(machine, 3).said.trace_id) == ("t-new", "t-new")
+
+
 def test_what_is_kept_no_longer_is_said() -> None:
     machine = talk(SessionRules(order=OrderLimits(max_events=1)))
     said_and_placed(machine, 0, 1)
@@ -240,59 +281,6 @@ def test_the_state_is_saved_now_and_then_though_nothing_changes() -> None:
     assert not of(Save, machine.tick(START_MS + 29_999))
     assert of(Save, machine.tick(START_MS + 30_000))
     assert not of(Save, machine.tick(START_MS + 30_001))
-
-
-def test_what_others_submit_for_a_session_is_answered_here_in_its_turn() -> None:
-    machine = talk()
-    said_and_placed(machine, 0)
-    assert of(Save, machine.ledger.adopt(1, "c0.http", "t", START_MS + 60_000, START_MS))
-    assert machine.ledger.adopt(1, "c0.again", "t", START_MS + 60_000, START_MS) == []
-    machine.ended(1, "FINISHED", START_MS)
-    assert events(machine.ended(0, "FINISHED", START_MS)) == [(1, 0, "c0.j0"), (2, 1, "c0.http")]
-    assert only(Number, machine.hear(chunk(0, TENTH, is_final=True), START_MS)).at_least == 2
-
-
-def test_what_others_submit_may_have_ended_by_then_so_it_is_looked_at() -> None:
-    machine = talk()
-    effects = machine.ledger.adopt(0, "c0.http", "t", START_MS + 60_000, START_MS)
-    assert only(Look, effects) == Look(0, "c0.http")
-    assert events(machine.seen(0, "FINISHED", 0, START_MS)) == [(1, 0, "c0.http")]
-
-
-def test_what_others_submit_is_neither_erased_nor_cancelled_here() -> None:
-    machine = talk()
-    machine.ledger.adopt(0, "c0.http", "t", START_MS + 60_000, START_MS)
-    machine.ledger.adopt(1, "c0.slow", "t", START_MS + 60_000, START_MS)
-    machine.ended(0, "FINISHED", START_MS)
-    assert of(Release, machine.hear(EventAck(last_event_id=1), START_MS)) == [Release("c0.http", is_foreign=True)]
-    said_and_placed(machine, 2)
-    machine.ended(2, "FINISHED", START_MS)
-    effects = machine.tick(START_MS + 10_000)
-    assert events(effects) == [(2, 1, "gap_timeout"), (3, 2, "c0.j2")]
-    assert not of(Abandon, effects)
-    machine.ledger.adopt(3, "c0.last", "t", START_MS + 60_000, START_MS)
-    effects = moved(machine).give_up()
-    assert not of(Abandon, effects)
-    released = {one.job_id: one.is_foreign for one in of(Release, effects)}
-    assert released == {"c0.slow": True, "c0.j2": False, "c0.last": True}
-
-
-def test_a_number_that_another_job_has_makes_an_error_and_no_end_of_its_own() -> None:
-    machine = talk()
-    machine.ledger.adopt(0, "c0.http", "t", START_MS + 60_000, START_MS)
-    machine.hear(utterance(0), START_MS)
-    effects = machine.not_numbered(refuse("INVALID_MESSAGE"), START_MS)
-    assert len(messages(effects, ErrorMessage)) == 1
-    assert not of(Announce, effects)
-    assert events(machine.ended(0, "FINISHED", START_MS)) == [(1, 0, "c0.http")]
-
-
-def test_a_number_that_nobody_uses_but_is_gone_is_missing_in_its_turn() -> None:
-    machine = talk()
-    machine.hear(utterance(0), START_MS)
-    effects = machine.not_numbered(refuse("INVALID_MESSAGE"), START_MS)
-    assert len(messages(effects, ErrorMessage)) == 1
-    assert events(effects) == [(1, 0, "invalid_message")]
 
 
 def test_a_node_may_be_heard_of_before_its_job_is_known_to_be_placed() -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING
+
 import pytest
 
-from lingua_scheduler.core.refusal import refuse
+from lingua_scheduler.core.cutting import CutLimits
+from lingua_scheduler.core.refusal import Invalid, refuse
 from lingua_scheduler.front.sessions.effects import Announce, Close, Effect, Number, Pong, Save, Submit
+from lingua_scheduler.front.sessions.manners import read_message
 from lingua_scheduler.front.sessions.rules import SessionRules
 from lingua_scheduler.protocol.errors import CloseCode, ErrorMessage
 from lingua_scheduler.protocol.frames import AudioFrame, FinalFrame, PingFrame
@@ -14,6 +19,7 @@ from lingua_scheduler.protocol.session import (
     Backpressure,
     ClientHeartbeat,
     ServerHeartbeat,
+    SessionClose,
     SessionInitAck,
     TtsPlayEnded,
     TtsStarted,
@@ -36,6 +42,17 @@ from tests.unit.front.sessions.talking import (
     talk,
     utterance,
 )
+
+if TYPE_CHECKING:
+    from lingua_scheduler.front.sessions.talk import Talk
+
+
+def unreadable(machine: Talk, message: dict[str, object]) -> list[Effect]:
+    """What comes of a message that does not fit its schema."""
+    data = json.dumps(message)
+    with pytest.raises(Invalid) as raised:
+        read_message(data)
+    return machine.unreadable(data, raised.value, START_MS)
 
 
 def shown(effects: list[Effect]) -> list[tuple[str, int]]:
@@ -150,6 +167,64 @@ def test_an_index_that_is_in_use_is_told_and_makes_no_second_utterance() -> None
     assert not of(Submit, effects)
     assert "already in use" in messages(effects, ErrorMessage)[0].detail
     assert events(machine.ended(3, "FINISHED", START_MS)) == [(1, 3, "c0.j3")]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"audio_format": "mp3"}, {"options": {"bind_key": "a:b"}}, {"audio": 7}, {"audio": None}, {"trace_id": 7}]
+)
+def test_an_utterance_that_cannot_be_read_but_for_its_number_is_missing_in_its_turn(wrong: dict[str, object]) -> None:
+    machine = talk()
+    said_and_placed(machine, 0)
+    for index in range(1, 6):
+        message = {"type": "utterance", "audio": "AAAA", "utterance_index": index, "session_id": SESSION, **wrong}
+        effects = unreadable(machine, message)
+        (error,) = messages(effects, ErrorMessage)
+        assert (error.code, error.trace_id) == ("INVALID_MESSAGE", "t-session")
+        assert not of(Close, effects), "it has its end, like any other"
+    ends = events(machine.ended(0, "FINISHED", START_MS))
+    assert [(index, end) for _, index, end in ends[1:]] == [(index, "invalid_message") for index in range(1, 6)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"utterance_index": -1},
+        {"utterance_index": "1"},
+        {"utterance_index": None},
+        {"session_id": "another"},
+        {"session_id": ["s-1"]},
+        {"type": "audio_chunk", "seq": "x"},
+    ],
+)
+def test_what_has_no_number_of_this_session_is_only_a_bad_message(wrong: dict[str, object]) -> None:
+    machine = talk()
+    message = {"type": "utterance", "utterance_index": 0, "session_id": SESSION, **wrong}
+    assert [len(of(Close, unreadable(machine, message))) for _ in range(3)] == [0, 0, 1]
+    assert machine.ledger.is_settled
+
+
+def test_a_session_that_closes_takes_no_utterance_that_cannot_be_read() -> None:
+    machine = talk()
+    said_and_placed(machine, 0)
+    machine.hear(SessionClose(), START_MS)
+    effects = unreadable(machine, {"type": "utterance", "utterance_index": 1})
+    assert [error.code for error in messages(effects, ErrorMessage)] == ["SESSION_CLOSED"]
+
+
+def test_utterances_that_cannot_be_read_are_counted_like_others() -> None:
+    machine = talk(SessionRules(rate_per_s=20, burst=1))
+    codes = [unreadable(machine, {"type": "utterance", "utterance_index": index}) for index in range(2)]
+    assert [messages(effects, ErrorMessage)[0].code for effects in codes] == ["INVALID_MESSAGE", "RATE_LIMITED"]
+
+
+def test_a_protective_cut_is_logged_by_its_session_and_never_by_what_was_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    machine = talk(SessionRules(cut=CutLimits(max_bytes=4_000)))
+    machine.hear(chunk(0, b"hush" * 1_200, is_final=True), START_MS)
+    (record,) = caplog.records
+    assert record.getMessage() == f"session {SESSION}: 4000 bytes are too many for one utterance"
+    assert "hush" not in caplog.text
 
 
 def test_a_flood_is_refused_each_is_told_and_all_are_missing_in_order() -> None:

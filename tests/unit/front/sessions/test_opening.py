@@ -15,7 +15,7 @@ from tests.unit.front.sessions.talking import START_MS, init, messages, of
 
 
 def opening() -> Opening:
-    return Opening(SessionRules(), START_MS)
+    return Opening(SessionRules(), START_MS, "t-socket")
 
 
 def test_a_session_begins_as_was_agreed() -> None:
@@ -29,7 +29,9 @@ def test_a_session_may_leave_its_direction_to_its_utterances_but_not_half_of_it(
     for wrong in (init(tgt_lang=None), init(src_lang="auto"), init(src_lang="klingon-x"), init(pairing_code="12")):
         heard = opening().hear(wrong)
         assert isinstance(heard, list)
-        assert [error.code for error in messages(heard, ErrorMessage)] == ["INVALID_MESSAGE"], wrong
+        (error,) = messages(heard, ErrorMessage)
+        code = "INVALID_PAIRING_CODE" if wrong.pairing_code else "INVALID_MESSAGE"
+        assert (error.code, error.trace_id) == (code, "t-socket"), wrong
 
 
 def test_a_token_names_its_session() -> None:
@@ -42,7 +44,7 @@ def test_a_token_that_names_no_session_opens_none() -> None:
     for token in ("secret", ".secret", "a b.secret", "{a}.secret"):
         heard = opening().hear(init(resume_token=token))
         assert isinstance(heard, list)
-        assert of(Close, heard)[0].code is CloseCode.UNKNOWN_SESSION
+        assert heard == [Close(CloseCode.UNKNOWN_SESSION)]
 
 
 def test_nobody_speaks_before_his_session_is_open_and_three_tries_are_enough() -> None:
@@ -52,6 +54,7 @@ def test_nobody_speaks_before_his_session_is_open_and_three_tries_are_enough() -
         assert isinstance(heard, list)
         closes = of(Close, heard)
         assert [close.code for close in closes] == ([CloseCode.BAD_MESSAGES] if number == 2 else [])
+        assert len(heard) == 1, "a close brings its own error"
 
 
 def test_pings_are_answered_before_anything_is_agreed() -> None:
