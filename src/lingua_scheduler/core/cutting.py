@@ -12,9 +12,9 @@ the client's own cut, it is the end of the turn and says so, and no node waits f
 without audio makes no utterance, but ends the turn.
 
 **Chunks** come in the order of `seq`, whatever it begins with. One that is not above the last is not new and is
-dropped, so what is sent again after a reconnect is heard once. A jump is accepted and counted: what is missing will
-not come. After the client's own cut `seq` may begin anew where it first began. A bare cut may bear the `seq` of the
-chunk before it. All of this needs three numbers of memory.
+dropped, so what is sent again after a reconnect is heard once; that is said once, for all that are dropped in a row.
+A jump is accepted and counted: what is missing will not come. After the client's own cut, or a pause, `seq` may begin
+anew where it first began. A bare cut may bear the `seq` of the chunk before it.
 
 **What is not whole** (half a sample, half a packet) waits for its other half, over a pause too: whoever splits there
 sends bytes as they come. At the client's own cut or after a jump the other half will not come: it is dropped, and said.
@@ -102,14 +102,16 @@ class Tally:
 
 @dataclass(slots=True)
 class _Sequence:
-    """Which chunk was the first, which the last, and whether the client made a cut there."""
+    """Which chunk was the first, which the last, and whether the client made a cut there, or a pause."""
 
     first: int
     last: int
     ended: bool = False
+    paused: bool = False
 
     def begins_anew(self, seq: int) -> bool:
-        return self.ended and seq == self.first and seq < self.last
+        """After a pause also where the first was the only one: nobody sends a chunk again so late."""
+        return seq == self.first and (self.paused or (self.ended and seq < self.last))
 
 
 @dataclass(slots=True)
@@ -147,6 +149,7 @@ class Cutter:
         self._new_turn_id = new_turn_id
         self._sequence: _Sequence | None = None
         self._turn: _Turn | None = None
+        self._is_dropping = False
         self.next_index = next_index
         self.tally = Tally()
 
@@ -165,10 +168,10 @@ class Cutter:
         utterances = self.tick(now_ms)
         missing = self._missing_before(seq, bare_cut=is_final and not audio)
         if missing is None:
-            self.tally.repeated += 1
-            return Added(utterances)
+            return Added(utterances, self._drop(seq))
+        self._is_dropping = False
         self.tally.missing += missing
-        wrong = [self._codec.end()] if missing else []
+        wrong = [self._codec.end()] if missing or self._begins_anew(seq) else []
         wrong.append(self._codec.put(audio))
         utterances += self._fill(now_ms)
         if is_final:
@@ -177,10 +180,20 @@ class Cutter:
         self._sequence = _Sequence(self._sequence.first if self._sequence else seq, seq, is_final)
         return Added(utterances, _refusal(seq, wrong))
 
+    def _drop(self, seq: int) -> Refusal | None:
+        """A chunk that is not new. The first of them is told so."""
+        self.tally.repeated += 1
+        is_told, self._is_dropping = self._is_dropping, True
+        last = self._sequence.last if self._sequence else seq
+        return None if is_told else _refusal(seq, [f"dropped, for it is not above {last}, which was heard"])
+
+    def _begins_anew(self, seq: int) -> bool:
+        return self._sequence is not None and self._sequence.begins_anew(seq)
+
     def _missing_before(self, seq: int, *, bare_cut: bool) -> int | None:
         """How many chunks are missing before this one; None if it is none that we wait for."""
         known = self._sequence
-        if known is None or known.begins_anew(seq) or (bare_cut and seq == known.last):
+        if known is None or self._begins_anew(seq) or (bare_cut and seq == known.last):
             return 0
         return seq - known.last - 1 if seq > known.last else None
 
@@ -191,6 +204,8 @@ class Cutter:
             return []
         if self._is_full(self._turn):
             return [self._cut(self._turn, Cut.max_duration), *self.tick(now_ms)]
+        if self._sequence is not None:
+            self._sequence.paused = True
         return list(self._end_turn(Cut.timeout))
 
     def end(self) -> list[Utterance]:

@@ -246,11 +246,16 @@ def test_a_chunk_that_was_heard_is_not_heard_again() -> None:
     stream = cutter(slow())
     stream.add(7, samples(1), False, 0)
     stream.add(8, samples(1, 1), False, 0)
+    told = []
     for seq in (8, 7, 0):
-        assert stream.add(seq, samples(9), True, 0).utterances == []
+        added = stream.add(seq, samples(9), True, 0)
+        assert added.utterances == []
+        told.append(added.refusal and added.refusal.detail)
+    assert told == ["audio_chunk 8: dropped, for it is not above 8, which was heard", None, None]
     (said,) = stream.add(9, samples(1, 2), True, 0).utterances
     assert said.audio == samples(3)
     assert stream.tally == Tally(missing=0, repeated=3)
+    assert stream.add(8, samples(1), True, 0).refusal is not None, "told again, for others were heard meanwhile"
 
 
 def test_chunks_that_are_missing_are_counted_and_cost_only_themselves() -> None:
@@ -280,6 +285,37 @@ def test_numbering_may_begin_anew_after_the_clients_own_cut() -> None:
     assert said.audio == samples(2, 5)
     assert stream.add(0, samples(1), True, 0).utterances == []
     assert stream.tally == Tally(missing=0, repeated=1)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_numbering_may_begin_anew_after_a_pause(number: int) -> None:
+    stream = cutter(slow())
+    for turn in range(3):
+        for seq in range(number):
+            cut = stream.add(seq, samples(1, seq), False, turn * 1_000)
+            assert cut.refusal is None
+        (said,) = stream.tick(turn * 1_000 + 300)
+        assert (said.audio, said.is_timeout_triggered, said.turn_id) == (samples(number), True, f"t{turn}")
+    assert stream.tally == Tally()
+
+
+def test_after_a_pause_only_the_first_number_is_a_new_beginning() -> None:
+    stream = cutter(slow())
+    for seq in (4, 5, 6):
+        stream.add(seq, samples(1), False, 0)
+    stream.tick(300)
+    assert [stream.add(seq, samples(1), True, 400).utterances for seq in (5, 3)] == [[], []]
+    assert len(stream.add(4, samples(1), True, 400).utterances) == 1
+
+
+def test_a_new_beginning_after_a_pause_has_nothing_of_the_old_stream() -> None:
+    stream = cutter(Opus())
+    stream.add(0, packet(3) + packet(9)[:5], False, 0)
+    stream.tick(300)
+    added = stream.add(0, packet(4), True, 400)
+    assert added.refusal is not None
+    assert added.refusal.detail == "audio_chunk 0: the audio ends inside an Opus packet"
+    assert [said.audio for said in added.utterances] == [packet(4)]
 
 
 def test_a_last_chunk_that_is_sent_again_is_not_a_new_beginning() -> None:
