@@ -50,7 +50,11 @@ def translation_result(
     about: About, event: Event, sent: Sent | None, job: Job, result: dict[str, Any], speech: bytes, now_ms: int
 ) -> TranslationResult:
     """All of it, with how long each part took as far as that is known."""
+    extra = _kind(result, "extra", dict) or {}
+    timed = {**extra, **(_kind(extra, "service_timings", dict) or {})}
     spent_ms = _number(result, "processing_time_ms")
+    if spent_ms is None:
+        spent_ms = _number(timed, "total_ms")
     return TranslationResult(
         session_id=about.session_id,
         utterance_index=event.index,
@@ -65,7 +69,7 @@ def translation_result(
         extra=_kind(result, "extra", dict),
         group_id=_kind(result, "group_id", str),
         part_index=_kind(result, "part_index", int),
-        service_timings=_service_timings(_kind(result, "extra", dict) or {}, spent_ms, job.record),
+        service_timings=_service_timings(timed, spent_ms, job.record),
         network_timings=_network_timings(job.record, spent_ms, _number(result, "node_completed_at_ms"), sent),
         asr_quality_level=_kind(result, "asr_quality_level", str),
         reason_codes=_kind(result, "reason_codes", list),
@@ -75,13 +79,11 @@ def translation_result(
     )
 
 
-def _service_timings(extra: dict[str, Any], spent_ms: float | None, record: JobRecord) -> ServiceTimings:
+def _service_timings(timed: dict[str, Any], spent_ms: float | None, record: JobRecord) -> ServiceTimings:
     """The node's own word, in `extra` or in its `service_timings`; all of it took no less than the node says."""
-    said = {**extra, **(_kind(extra, "service_timings", dict) or {})}
-    each = {f"{service}_ms": _number(said, f"{service}_ms") for service in _SERVICES}
-    total_ms = spent_ms if spent_ms is not None else _number(said, "total_ms")
+    each = {f"{service}_ms": _number(timed, f"{service}_ms") for service in _SERVICES}
     began_ms = record.started_at_ms or record.accepted_at_ms or record.dispatched_at_ms or record.reserved_at_ms
-    return ServiceTimings(**each, total_ms=record.ended_at_ms - began_ms if total_ms is None else total_ms)
+    return ServiceTimings(**each, total_ms=record.ended_at_ms - began_ms if spent_ms is None else spent_ms)
 
 
 def _network_timings(
@@ -90,20 +92,21 @@ def _network_timings(
     """How long it was under way: there and back, what the node did not spend itself.
 
     The way back is known if the node says when it was done, and its clock is right; the way there if it acknowledged.
-    Otherwise both took the same. How long the way to the client takes it sees itself, by `scheduler_sent_at_ms`.
+    Otherwise both took the same, if it is known what is left for them. How long the way to the client takes it sees
+    itself, by `scheduler_sent_at_ms`.
     """
     web_ms = sent.web_ms if sent else None
     written_ms = record.dispatched_at_ms or record.reserved_at_ms
     both_ms = max(0, round(record.ended_at_ms - written_ms - (spent_ms or 0)))
-    back_ms = -1 if completed_ms is None else round(record.ended_at_ms - completed_ms)
-    if spent_ms is None:
-        return NetworkTimings(web_to_scheduler_ms=web_ms, node_to_scheduler_ms=back_ms if back_ms >= 0 else None)
-    if not 0 <= back_ms <= both_ms:
-        acked_ms = record.accepted_at_ms - written_ms if record.acks and record.accepted_at_ms else both_ms // 2
-        back_ms = both_ms - min(max(0, acked_ms), both_ms)
-    return NetworkTimings(
-        web_to_scheduler_ms=web_ms, scheduler_to_node_ms=both_ms - back_ms, node_to_scheduler_ms=back_ms
-    )
+    there_ms = max(0, record.accepted_at_ms - written_ms) if record.acks and record.accepted_at_ms else None
+    back_ms = None if completed_ms is None else round(record.ended_at_ms - completed_ms)
+    if back_ms is not None and not 0 <= back_ms <= both_ms:
+        back_ms = None
+    if spent_ms is not None:
+        if back_ms is None:
+            back_ms = both_ms - min(both_ms // 2 if there_ms is None else there_ms, both_ms)
+        there_ms = both_ms - back_ms
+    return NetworkTimings(web_to_scheduler_ms=web_ms, scheduler_to_node_ms=there_ms, node_to_scheduler_ms=back_ms)
 
 
 def _text(said: dict[str, Any], name: str) -> str:

@@ -88,7 +88,11 @@ def test_services_took_what_the_node_says_or_at_most_what_was_seen(
         ({"processing_time_ms": 400}, 0, 50, 50),
         ({"processing_time_ms": 400, "node_completed_at_ms": 9_999}, 0, 50, 50),
         ({"processing_time_ms": 9_999}, 1, 0, 0),
+        ({"extra": {"total_ms": 400}}, 0, 50, 50),
         ({"node_completed_at_ms": 600}, 0, None, 20),
+        ({"node_completed_at_ms": 600}, 1, 30, 20),
+        ({"node_completed_at_ms": 9_999}, 1, 30, None),
+        ({}, 1, 30, None),
         ({}, 0, None, None),
     ],
 )
