@@ -49,6 +49,23 @@ async def test_pools(house: House) -> None:
     assert (await house.get("/v1/pools/xx/en", 400))["error"] == "INVALID_MESSAGE"
 
 
+async def test_pages_of_pools_have_each_of_them_by_name(house: House) -> None:
+    langs = ["de", "en", "fr", "zh"]
+    await enrol(house, "n1", semantic_langs=langs, nmt_pairs=[[src, tgt] for src in langs for tgt in langs])
+    whole = await house.get("/v1/pools")
+    pairs = [pool["pair"] for pool in whole["pools"]]
+    assert (len(pairs), pairs, "cursor" in whole) == (16, sorted(pairs), False)
+    found: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = await house.get(f"/v1/pools?limit=4&cursor={cursor}")
+        found += [pool["pair"] for pool in page["pools"]]
+        cursor = page.get("cursor")
+        assert len(page["pools"]) == 4
+    assert found == pairs
+    assert (await house.get("/v1/pools?limit=0", 400))["error"] == "INVALID_MESSAGE"
+
+
 async def test_explain(house: House) -> None:
     await enrol(house, "n1", "n2")
     await house.post("/v1/nodes/n2/drain", {})
@@ -76,8 +93,10 @@ async def test_stats(house: House) -> None:
 
 
 async def test_instances(house: House) -> None:
-    (instance,) = (await house.get("/v1/instances"))["instances"]
-    assert (instance["draining"], instance["nodes"], instance["sessions"]) == (False, 0, 0)
+    page = await house.get("/v1/instances?limit=1")
+    (instance,) = page.pop("instances")
+    assert (instance["draining"], instance["nodes"], instance["sessions"], page) == (False, 0, 0, {})
+    assert (await house.get(f"/v1/instances?cursor={instance['instance_id']}"))["instances"] == []
 
 
 class TestTheOperator:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lingua_scheduler.core.explain import Explanation
 from lingua_scheduler.core.records import Standing
@@ -38,7 +38,7 @@ from lingua_scheduler.views.nodes import read_nodes
 from lingua_scheduler.views.pools import read_pools
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     import msgspec
 
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
     Handle = Callable[[Desk, Request], Awaitable[Said]]
     Intend = Callable[[Engine, str, str], Awaitable[Intended | Refusal]]
+
+T = TypeVar("T")
 
 
 async def list_nodes(desk: Desk, request: Request) -> Said:
@@ -83,12 +85,20 @@ async def show_node(desk: Desk, request: Request) -> Said:
     return node_answer(node_id, node.record, node.profile, node.pairs, node.leases)
 
 
-async def list_pools(desk: Desk, _request: Request) -> Said:
-    """Every pair that somebody serves."""
+async def list_pools(desk: Desk, request: Request) -> Said:
+    """A page of the pairs that somebody serves, by name."""
     pools = await read_pools(desk.engine, desk.cell)
     if isinstance(pools, Refusal):
         return pools
-    return PoolsAnswer(pools=[_pool(pool) for pool in pools])
+    page, cursor = _page({pool.pair: pool for pool in pools}, request.query)
+    return PoolsAnswer(pools=[_pool(pool) for pool in page], cursor=cursor)
+
+
+def _page(named: Mapping[str, T], query: Mapping[str, str]) -> tuple[list[T], str | None]:
+    """Those whose names come after the cursor, and the cursor of the next page: the last name, if there are more."""
+    after, limit = query.get("cursor", ""), int(query.get("limit", "200"))
+    names = sorted(name for name in named if name > after)
+    return [named[name] for name in names[:limit]], names[limit - 1] if len(names) > limit else None
 
 
 async def show_pool(desk: Desk, request: Request) -> Said:
@@ -104,21 +114,19 @@ def _pool(pool: Pool) -> PoolAnswer:
     return PoolAnswer(pair=pool.pair, nodes=pool.nodes, standing=pool.standing)
 
 
-async def list_instances(desk: Desk, _request: Request) -> Said:
-    """The schedulers that share the engine: this one."""
-    return InstancesAnswer(
-        instances=[
-            InstanceAnswer(
-                instance_id=desk.instance_id,
-                started_at_ms=desk.started_at_ms,
-                seen_at_ms=int(time.time() * 1000),
-                version=version("lingua-scheduler"),
-                draining=desk.is_draining.is_set(),
-                nodes=len(desk.links),
-                sessions=len(desk.sessions),
-            )
-        ]
+async def list_instances(desk: Desk, request: Request) -> Said:
+    """A page of the schedulers that share the engine, by name: this one."""
+    this = InstanceAnswer(
+        instance_id=desk.instance_id,
+        started_at_ms=desk.started_at_ms,
+        seen_at_ms=int(time.time() * 1000),
+        version=version("lingua-scheduler"),
+        draining=desk.is_draining.is_set(),
+        nodes=len(desk.links),
+        sessions=len(desk.sessions),
     )
+    page, cursor = _page({this.instance_id: this}, request.query)
+    return InstancesAnswer(instances=page, cursor=cursor)
 
 
 async def show_stats(desk: Desk, _request: Request) -> Said:
@@ -202,10 +210,16 @@ ROUTES: Final = (
         query=(_LIMIT, _CURSOR, Query("standing", "Only those that stand so.")),
     ),
     _get("/v1/nodes/{node_id}", show_node, "Everything known of a node.", NodeAnswer, refuses=("UNKNOWN_NODE",)),
-    _get("/v1/pools", list_pools, "Every pair that somebody serves.", PoolsAnswer),
+    _get("/v1/pools", list_pools, "A page of the pairs that somebody serves.", PoolsAnswer, query=(_LIMIT, _CURSOR)),
     _get("/v1/pools/{src}/{tgt}", show_pool, "One pair.", PoolAnswer, refuses=("UNKNOWN_POOL",)),
     _get("/api/v1/stats", show_stats, "The fleet in numbers.", StatsAnswer),
-    _get("/v1/instances", list_instances, "The schedulers that share the engine.", InstancesAnswer),
+    _get(
+        "/v1/instances",
+        list_instances,
+        "A page of the schedulers that share the engine.",
+        InstancesAnswer,
+        query=(_LIMIT, _CURSOR),
+    ),
     _get(
         "/v1/explain",
         explain,
