@@ -87,6 +87,13 @@ class TestRegister:
         assert answer["pools"] == []
         assert "nmt_pairs" in answer["warnings"][0]
 
+    async def test_one_without_a_service_keeps_its_pools_and_is_counted(self, house: House) -> None:
+        answer = await house.post("/v1/node/register", NODE | {"services": {"semantic": False}})
+        assert (answer["pools"], answer["warnings"]) == (["en:zh", "zh:en"], [])
+        await house.post("/v1/node/register", NODE | {"node_id": "n2", "health": "draining"})
+        breakdown = (await house.dispatch(status=503))["breakdown"]
+        assert (breakdown["pool"], breakdown["no_service"], breakdown["not_ready"]) == (2, 1, 1)
+
     async def test_the_same_epoch_goes_on(self, house: House) -> None:
         first = await house.post("/v1/node/register", NODE)
         placed = await house.dispatch()

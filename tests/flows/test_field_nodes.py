@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
+
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.heartbeat import Beaten, heartbeat
@@ -57,10 +59,34 @@ async def test_a_field_node_has_no_pools_until_its_semantic_repair_is_ready(worl
     assert sorted((await world.cell()).pairs) == ["en:en", "en:zh", "zh:en", "zh:zh"]
 
 
-async def test_a_field_node_that_says_next_to_nothing_is_let_in(world: World) -> None:
-    joined = await say_hello(world)
-    assert (joined.pairs, joined.warnings) == ([], ["no pool: no language with semantic repair"])
-    later = await beat(world, first=True, language_capabilities=LANGUAGES | {"semantic_languages": ["zh", "klingon"]})
+@pytest.mark.parametrize("named", [None, []])
+@pytest.mark.parametrize("by_type", [None, [], READY, [{"type": "semantic"}], [{"type": "asr", "ready": False}]])
+async def test_a_field_node_without_semantic_languages_cannot_be_right(
+    world: World, named: list[str] | None, by_type: list[dict[str, Any]] | None
+) -> None:
+    languages: dict[str, Any] = {**LANGUAGES, "semantic_languages": named}
+    said = {"capability_by_type": by_type, "language_capabilities": languages}
+    message = read_from_node(json.dumps({"type": "node_register", "node_id": "n1"} | said))
+    assert isinstance(message, NodeRegister)
+    answer = await register(world.engine, CELL, "n1", **registering_node(message))
+    assert isinstance(answer, Refusal)
+    assert answer.code == "INVALID_CAPABILITY_SCHEMA"
+    assert (await world.cell()).nodes == {}
+
+
+async def test_languages_that_nobody_knows_are_dropped_and_leave_no_pool(world: World) -> None:
+    joined = await say_hello(world, language_capabilities={"semantic_languages": ["klingon"]})
+    assert joined.warnings == [
+        "semantic_langs: 'klingon' is not a known language; dropped",
+        "no pool: no language with semantic repair",
+    ]
+
+
+async def test_a_field_node_that_says_next_to_nothing_is_let_in_if_it_is_not_ready(world: World) -> None:
+    joined = await say_hello(world, capability_by_type=[{"type": "semantic", "ready": False}])
+    assert (joined.pairs, joined.warnings) == ([], ["no pool: the service semantic is not ready"])
+    languages = LANGUAGES | {"semantic_languages": ["zh", "klingon"]}
+    later = await beat(world, first=True, capability_by_type=READY, language_capabilities=languages)
     assert later.warnings == ["semantic_langs: 'klingon' is not a known language; dropped"]
     assert sorted((await world.cell()).pairs) == ["zh:en", "zh:zh"]
 

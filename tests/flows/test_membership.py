@@ -9,6 +9,7 @@ import pytest
 from lingua_scheduler.core.needs import LACKS
 from lingua_scheduler.core.records import GroupRecord, Standing
 from lingua_scheduler.core.refusal import Breakdown, Refusal
+from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.heartbeat import heartbeat
@@ -264,9 +265,32 @@ async def test_a_refusal_names_what_is_missing_until_the_last_group_that_has_it_
 
 
 async def test_a_legacy_node_without_semantic_repair_registers_with_no_pools_until_it_has(world: World) -> None:
-    answer = await register(world.engine, CELL, "n1", semantic_langs=[], lenient=True, nonce="x")
+    answer = await register(world.engine, CELL, "n1", semantic_langs=[], lenient=True, services={"semantic": False})
     assert not isinstance(answer, Refusal)
     assert answer.pairs == []
-    assert answer.warnings == ["no pool: no language with semantic repair"]
+    assert answer.warnings == ["no pool: the service semantic is not ready"]
     await heartbeat(world.engine, CELL, "n1", semantic_langs=["en"], lenient=True)
+    assert (await world.cell()).pairs == {}
+    await heartbeat(world.engine, CELL, "n1", services={"semantic": True}, lenient=True)
     assert (await world.cell()).pairs == {"en:en": mute(1)}
+
+
+async def test_any_other_node_keeps_its_pools_and_lacks_a_service(world: World) -> None:
+    joined = await join(world, "n1", services={"semantic": False})
+    assert (joined.pairs, joined.warnings) == (["en:zh"], [])
+    await join(world, "n2", health="degraded")
+    await drain(world.engine, CELL, "n2")
+    refusal = await dispatch(world.engine, A, "s1", "en", "zh")
+    assert isinstance(refusal, Refusal)
+    assert refusal.breakdown is not None
+    assert (refusal.breakdown.pool, refusal.breakdown.no_service, refusal.breakdown.draining) == (2, 1, 1)
+    placed = await dispatch(world.engine, A, "s1", "en", "zh", wanted=Wanted(services=("asr", "nmt")))
+    assert isinstance(placed, Placed)
+    assert placed.node_id == "n1"
+
+
+async def test_it_is_a_field_node_by_how_it_last_named_its_languages(world: World) -> None:
+    await join(world, "n1", services={"semantic": False})
+    for lenient, pairs in ((True, []), (False, ["en:zh"])):
+        await heartbeat(world.engine, CELL, "n1", semantic_langs=["en"], lenient=lenient)
+        assert list((await world.cell()).pairs) == pairs

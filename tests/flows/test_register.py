@@ -98,6 +98,7 @@ async def test_a_node_joins_and_is_written_down_in_full(world: World) -> None:
                 marks=[],
                 marking_since_ms=0,
                 marked=0,
+                legacy=False,
             )
         },
         "standing": {"n1": 16},
@@ -115,7 +116,7 @@ async def test_what_a_node_leaves_out_is_undeclared(world: World) -> None:
     answer, changes = await watch(world, register(world.engine, CELL, "n1", semantic_langs=["en"], acks=False))
     assert isinstance(answer, Registered)
     assert answer.pairs == ["en:en"]
-    profile = Profile("", "", "", T0, ["en"], False, False, False, [], [], True, [], "", "", [], 0, 0)
+    profile = Profile("", "", "", T0, ["en"], False, False, False, [], [], True, [], "", "", [], 0, 0, False)
     assert changes["profiles"] == {"n1": profile}
     node = changes["nodes"]["n1"]
     assert (node.max, node.reported, node.acks, node.tells) == (4, "ready", 0, 1)

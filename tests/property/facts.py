@@ -39,6 +39,7 @@ class Word:
     services: list[tuple[str, bool]] = field(default_factory=list)
     labels: list[tuple[str, str]] = field(default_factory=list)
     public: bool = True
+    legacy: bool = False
 
     def targets(self, src: str) -> set[str]:
         """Where a node that understands `src` can translate it to; `*` is anywhere."""
@@ -53,7 +54,7 @@ class Word:
     def pairs(self) -> list[str]:
         """The pools of PROTOCOL section 5, in order."""
         found: set[str] = set()
-        if ("semantic", False) in self.services:
+        if self.legacy and ("semantic", False) in self.services:
             return []
         for src in self.semantic:
             if isinstance(self.asr, bool) or src in self.asr:
@@ -290,6 +291,7 @@ class NodeFacts:
             marks=list(self.marks.values()),
             marking_since_ms=self.marking_since,
             marked=self.marked,
+            legacy=word.legacy,
         )
 
 

@@ -34,7 +34,9 @@ CAPABILITIES: Final[tuple[dict[str, object], ...]] = (
     {"semantic_langs": ["zh"], "nmt_pairs": [["zh", "*"], ["zh", "en"]], "accept_public_jobs": False},
     {"semantic_langs": ["zh", "en"], "nmt_pairs": [["en", "en"], ["zh", "zh"]]},
     {"semantic_langs": ["zh"], "nmt_pairs": []},
-    {"semantic_langs": [], "lenient": True},
+    {"semantic_langs": [], "lenient": True, "services": {"semantic": False}},
+    {"semantic_langs": ["zh", "en"], "lenient": True, "services": {"semantic": False, "asr": True}},
+    {"semantic_langs": ["zh", "en"], "services": {"semantic": False}},
 )
 CHANGES: Final[tuple[dict[str, object], ...]] = (
     {"nmt_pairs": "any"},
@@ -44,6 +46,8 @@ CHANGES: Final[tuple[dict[str, object], ...]] = (
     {"labels": {"at": "us", "group": "blue"}},
     {"services": {"asr": False}},
     {"services": {}},
+    {"services": {"semantic": False}},
+    {"semantic_langs": ["zh"], "lenient": True},
     {"semantic_langs": ["zh", "en"], "asr_langs": ["zh", "en"]},
 )
 LANGUAGES: Final = (

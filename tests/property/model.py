@@ -60,10 +60,10 @@ class Model(JobFlows):
         tells: bool = True,
         about: str = "",
         nonce: str = "",
-        lenient: bool = False,  # noqa: ARG002 - the model hears only of known languages
+        lenient: bool = False,
         **said: object,
     ) -> Registered | Refusal:
-        word = _word(Word(), {"semantic_langs": [], **said})
+        word = _word(Word(), {"semantic_langs": [], **said, "lenient": lenient})
         node = self.nodes.get(node_id)
         if node and credential != node.credential and not node.lost_at:
             return no("NODE_ID_CONFLICT")
@@ -173,9 +173,10 @@ class Model(JobFlows):
         current_load: Mapping[str, float] | None = None,
         running: Sequence[tuple[str, int]] | None = None,
         running_jobs: int | None = None,
-        lenient: bool = False,  # noqa: ARG002
+        lenient: bool = False,
         **said: object,
     ) -> Beaten | Refusal:
+        said["lenient"] = lenient
         node = self.nodes.get(node_id)
         if node is None:
             return no("UNKNOWN_NODE")
@@ -303,6 +304,7 @@ class Model(JobFlows):
 
 _NAMES = {
     "semantic_langs": "semantic",
+    "lenient": "legacy",
     "asr_langs": "asr",
     "nmt_pairs": "nmt",
     "tts_langs": "tts",
@@ -322,6 +324,9 @@ def _canonical(name: str, value: object) -> object:
 
 
 def _said(said: Mapping[str, object]) -> dict[str, object]:
+    """What was said. Who names its semantic languages says by that whether it is a field node."""
+    if said.get("semantic_langs") is None:
+        said = {**said, "lenient": None}
     return {short: _canonical(name, said[name]) for name, short in _NAMES.items() if said.get(name) is not None}
 
 

@@ -17,6 +17,9 @@ SERVICES: Final = ("asr", "nmt", "tts", "semantic", "tone")
 Word = dict[str, object]
 
 
+_NO_REPAIR: Final = "semantic_langs is empty; semantic repair is what a node is chosen by"
+
+
 def _wrong(detail: str) -> Invalid:
     return Invalid(detail, "INVALID_CAPABILITY_SCHEMA")
 
@@ -95,13 +98,17 @@ def capability(
     accept_public_jobs: object = None,
     lenient: bool = False,
 ) -> tuple[Word, list[str]]:
-    """A node's word in canonical form, and warnings. What is None is left out: undeclared, or as it was."""
+    """A node's word in canonical form, and warnings. What is None is left out: undeclared, or as it was.
+
+    It is `legacy` as long as it names its semantic languages as field nodes do.
+    """
     reader = _Reader(check_bool("lenient", lenient))
     word: Word = {}
     if semantic_langs is not None:
         word["semantic"] = reader.languages("semantic_langs", semantic_langs)
         if not word["semantic"] and not lenient:
-            raise _wrong("semantic_langs is empty; semantic repair is what a node is chosen by")
+            raise _wrong(_NO_REPAIR)
+        word["legacy"] = lenient
     if asr_langs is not None:
         word["asr"] = reader.languages("asr_langs", asr_langs)
     if nmt_pairs is not None:
@@ -117,6 +124,13 @@ def capability(
     return word, reader.warnings
 
 
+def check_joining(word: Word, semantic_langs: Sequence[str]) -> None:
+    """A node that joins names languages with semantic repair, unless it says that this is not ready yet."""
+    services = word.get("services")
+    if not semantic_langs and not (isinstance(services, list) and ("semantic", False) in services):
+        raise _wrong(_NO_REPAIR)
+
+
 #: What a node is told that would be one kind of node too many.
 CROWDED: Final = "no pool: the cell has as many kinds of nodes as it may"
 
@@ -126,8 +140,10 @@ def why_no_pool(word: Word) -> str:
     semantic, asr, nmt, tts, services = (word.get(name) for name in ("semantic", "asr", "nmt", "tts", "services"))
     repaired = set(semantic) if isinstance(semantic, list) else set()
     reasons = {
+        "the service semantic is not ready": word.get("legacy") is not False
+        and isinstance(services, list)
+        and ("semantic", False) in services,
         "no language with semantic repair": semantic == [],
-        "the service semantic is not ready": isinstance(services, list) and ("semantic", False) in services,
         "no language has both semantic repair and asr": bool(repaired)
         and isinstance(asr, list)
         and not repaired & set(asr),

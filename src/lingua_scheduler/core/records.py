@@ -234,6 +234,7 @@ class Profile(Record, frozen=True):
     `asr` and `tts` are False when the node does not declare them; `nmt` is True for any pair. Maps are sorted lists of
     their items, so that the same word has the same bytes. `update` is the digest of the last capability that a
     heartbeat brought: nodes that repeat it with every beat cost nothing. So many marks were made since `marking_since`.
+    `legacy`: it named its semantic languages as field nodes do.
     """
 
     credential: str
@@ -253,6 +254,7 @@ class Profile(Record, frozen=True):
     marks: list[Mark]
     marking_since_ms: int
     marked: int
+    legacy: bool
 
 
 class GroupRecord(Record, frozen=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from lingua_scheduler.core.capability import CROWDED, capability, why_no_pool
+from lingua_scheduler.core.capability import CROWDED, capability, check_joining, why_no_pool
 from lingua_scheduler.core.ids import check_bool, check_cell, check_id, check_text
 from lingua_scheduler.core.node import check_about, check_reported, check_running, check_slots
 from lingua_scheduler.core.records import Standing
@@ -73,13 +73,14 @@ async def register(
     """Enter the node, or compare notes with it.
 
     `acks`: it says when it has a job; one that does not accepts by the write. `tells`: it can say when it has
-    stopped. `lenient`: a field node, whose unknown languages are dropped with a warning. `connection` is the nonce of
-    its socket, "" for a node without one.
+    stopped. `lenient`: a field node, whose unknown languages are dropped with a warning, and which
+    has no pools while its semantic repair is not ready. `connection` is the nonce of its socket, "" for a node without
+    one.
     """
     try:
-        cell = check_cell(cell)
+        cell, semantic_langs = check_cell(cell), () if semantic_langs is None else semantic_langs
         word, warnings = capability(
-            semantic_langs=() if semantic_langs is None else semantic_langs,
+            semantic_langs=semantic_langs,
             asr_langs=asr_langs,
             nmt_pairs=nmt_pairs,
             tts_langs=tts_langs,
@@ -88,6 +89,7 @@ async def register(
             accept_public_jobs=accept_public_jobs,
             lenient=lenient,
         )
+        check_joining(word, semantic_langs)
         item = pack(
             (
                 check_id("node_id", node_id),

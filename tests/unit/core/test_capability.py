@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lingua_scheduler.core.capability import MAX_LANGUAGES, MAX_PAIRS, capability, why_no_pool
+from lingua_scheduler.core.capability import MAX_LANGUAGES, MAX_PAIRS, capability, check_joining, why_no_pool
 from lingua_scheduler.core.refusal import Invalid
 
 
@@ -20,6 +20,7 @@ def test_a_word_is_put_into_one_form() -> None:
     )
     assert word == {
         "semantic": ["en", "zh"],
+        "legacy": False,
         "asr": ["en"],
         "nmt": ["*:fr", "en:zh", "zh:en"],
         "tts": [],
@@ -41,7 +42,17 @@ def test_an_empty_list_of_semantic_languages_cannot_be_right() -> None:
     with pytest.raises(Invalid) as refused:
         capability(semantic_langs=[])
     assert refused.value.refusal.code == "INVALID_CAPABILITY_SCHEMA"
-    assert capability(semantic_langs=[], lenient=True) == ({"semantic": []}, [])
+    assert capability(semantic_langs=[], lenient=True) == ({"semantic": [], "legacy": True}, [])
+
+
+@pytest.mark.parametrize("lenient", [True, False])
+def test_only_who_says_that_it_is_not_ready_may_join_without_them(lenient: bool) -> None:
+    check_joining({}, ["xx"])
+    check_joining({"legacy": lenient, "services": [("asr", True), ("semantic", False)]}, [])
+    for services in ([], [("semantic", True)], [("asr", False)]):
+        with pytest.raises(Invalid) as refused:
+            check_joining({"legacy": lenient, "services": services}, [])
+        assert refused.value.refusal.code == "INVALID_CAPABILITY_SCHEMA"
 
 
 @pytest.mark.parametrize("field", ["semantic_langs", "asr_langs", "tts_langs"])
@@ -97,7 +108,7 @@ def test_a_field_node_s_unknown_languages_are_dropped_one_by_one() -> None:
     word, warnings = capability(
         semantic_langs=["en", "xx"], nmt_pairs=[["en", "yy"], ["en", "zh"], ["*", "*"]], lenient=True
     )
-    assert word == {"semantic": ["en"], "nmt": ["*:*", "en:zh"]}
+    assert word == {"semantic": ["en"], "legacy": True, "nmt": ["*:*", "en:zh"]}
     assert warnings == [
         "semantic_langs: 'xx' is not a known language; dropped",
         "nmt_pairs: 'yy' is not a known language; dropped",

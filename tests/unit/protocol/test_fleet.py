@@ -32,7 +32,7 @@ NODE = NodeRecord(
 )
 PROFILE = Profile(
     *("secret", "p1", "conn", 50, ["en"], ["en"], ["*:zh", "en:fr"], False, [("asr", True)], [("region", "eu")], True),
-    *([("gpu", 0.5)], '{"version":"1"}', "", [Mark("asr-1", "asr", 60, 120)], 0, 1),
+    *([("gpu", 0.5)], '{"version":"1"}', "", [Mark("asr-1", "asr", 60, 120)], 0, 1, False),
 )
 GLANCE = {
     "node_id": "n1",

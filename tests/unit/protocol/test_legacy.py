@@ -117,7 +117,7 @@ def test_what_a_field_node_declares_as_empty_is_empty() -> None:
 def test_an_unknown_language_of_a_field_node_is_dropped_with_a_warning() -> None:
     words = registering_node(registration(language_capabilities={"semantic_languages": ["zh", "klingon", ""]}))
     word, warnings = capability(semantic_langs=words["semantic_langs"], lenient=words["lenient"])
-    assert word == {"semantic": ["zh"]}
+    assert word == {"semantic": ["zh"], "legacy": True}
     assert len(warnings) == 2
 
 

@@ -86,6 +86,7 @@ def test_what_a_node_says_is_told() -> None:
     )
     assert word == {
         "semantic": ["en", "zh"],
+        "legacy": False,
         "asr": ["en"],
         "nmt": ["*:en", "en:zh"],
         "tts": [],

@@ -47,7 +47,13 @@ KEPT: Final = (
 )
 
 #: The number of every layout there has been, with its digest.
-LAYOUTS: Final = {1: "626476b9bfed2a38", 2: "5d3c4d18bc11131a", 3: "c668d527cf0c31e9", 4: "d544909e61013ecd"}
+LAYOUTS: Final = {
+    1: "626476b9bfed2a38",
+    2: "5d3c4d18bc11131a",
+    3: "c668d527cf0c31e9",
+    4: "d544909e61013ecd",
+    5: "0630c7c12394e457",
+}
 
 
 def test_another_layout_of_what_is_kept_has_another_number() -> None:

@@ -1,8 +1,8 @@
 -- The directed pairs that a node's word makes it serve, sorted. `src:*` is every target. Semantic repair is the hard
--- gate: a node whose service for it is not ready serves nothing.                                                pure
+-- gate: a field node whose service for it is not ready serves nothing until it is.                              pure
 local function served_pairs(profile)
   for _, service in ipairs(profile[PROFILE.services]) do
-    if service[1] == "semantic" and service[2] == false then
+    if profile[PROFILE.legacy] and service[1] == "semantic" and service[2] == false then
       return {}
     end
   end

@@ -8,6 +8,7 @@ local function take_word(profile, word)
     { "services", PROFILE.services },
     { "labels", PROFILE.labels },
     { "public", PROFILE.public },
+    { "legacy", PROFILE.legacy },
   }) do
     if word[field[1]] ~= nil then
       profile[field[2]] = word[field[1]]
