@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -127,7 +126,6 @@ def desk_of(app: App) -> Desk:
         marker=app.marker,
         auth=Auth(settings.auth),
         instance_id=f"instance-{uuid7()}" if named == "auto" else named,
-        started_at_ms=time.time_ns() // 1_000_000,
     )
     desk.sessions = Sessions(desk)
     desk.delivery = Delivery(engine, cell, desk.links, app.submitter, desk.sessions)
@@ -161,10 +159,14 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
             desk.sessions.reopen()
             await check_schema(engine, app.cell)
 
+        watcher = Watcher(engine, app.cell, settings.loops.watch_interval_ms, refill, desk.clock)
+        # Before anybody comes in: its first look sets the clock.
+        await watcher.turn()
+        desk.started_at_ms = desk.clock()
         async with (
             looking_after(app, desk.hearing.hear),
             Keeper(settings.nodes.socket_beat_ms, roster.keep_all),
-            Watcher(engine, app.cell, settings.loops.watch_interval_ms, refill),
+            watcher,
         ):
             door = Door(desk, ROUTES, serve_node=serve_node, serve_session=serve_session)
             async with Server(door, bound, settings.server) as server:

@@ -15,9 +15,9 @@ from lingua_scheduler.store.checks import check_schema
 from lingua_scheduler.store.keys import cell_key
 from lingua_scheduler.store.tables import SCHEMA
 from lingua_scheduler.views.mailbox import read_mailbox
-from lingua_scheduler.views.schema import read_schema
+from lingua_scheduler.views.schema import Schema, read_schema
 from tests.support.cells import watch
-from tests.support.stage import A, B, C, bring, code_of, join, place, sweep
+from tests.support.stage import T0, A, B, C, bring, code_of, join, place, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -103,11 +103,12 @@ async def test_a_node_that_nobody_knows_has_none(world: World) -> None:
 
 
 async def test_a_cell_that_was_begun_says_by_which_layout_and_an_empty_engine_says_0(world: World) -> None:
-    assert await read_schema(world.engine, CELL) == 0
+    assert await read_schema(world.engine, CELL) == Schema(0, T0)
     await check_schema(world.engine, CELL)
-    assert await asyncio.gather(*(read_schema(world.engine, CELL) for _ in range(2))) == [SCHEMA] * 2
+    world.now_ms += 7
+    assert await asyncio.gather(*(read_schema(world.engine, CELL) for _ in range(2))) == [Schema(SCHEMA, T0 + 7)] * 2
     await world.engine.command("DEL", cell_key(world.engine.prefix, CELL, "counts"))
-    assert await read_schema(world.engine, CELL) == 0
+    assert await read_schema(world.engine, CELL) == Schema(0, T0 + 7)
     assert code_of(await read_schema(world.engine, "C0")) == "INVALID_MESSAGE"
 
 
@@ -116,4 +117,4 @@ async def test_a_cell_that_lost_its_layout_has_none_though_it_goes_on_counting(w
     await world.engine.command("DEL", cell_key(world.engine.prefix, CELL, "counts"))
     await join(world)
     await place(world)
-    assert await read_schema(world.engine, CELL) == 0
+    assert await read_schema(world.engine, CELL) == Schema(0, T0)

@@ -10,17 +10,12 @@ import pytest
 
 from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.flows.enter_session import Entered, enter_session
-from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.pairing import offer_pairing
-from lingua_scheduler.front.submit import Ask
 from lingua_scheduler.protocol.frames import AudioFrame, FinalFrame, encode_frame
-from lingua_scheduler.protocol.options import full_pipeline
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.cell import read_cell
-from lingua_scheduler.views.job import Job, read_job
 from tests.support.doors import PATIENCE_S, Open
-from tests.support.talks import TENTH, client, keep, node, open_instance, outcomes, translate
+from tests.support.talks import TENTH, client, eventually, job_of, keep, node, open_instance, outcomes, translate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,20 +27,6 @@ if TYPE_CHECKING:
 async def instance(server: Server) -> AsyncIterator[Open]:
     async with open_instance(server.url, sessions__gap_ms=500, sessions__pause_ms=300) as opened:
         yield opened
-
-
-async def job_of(instance: Open, job_id: str) -> Job:
-    job = await read_job(instance.desk.engine, job_id)
-    assert isinstance(job, Job)
-    return job
-
-
-async def eventually(instance: Open, job_id: str) -> Job:
-    """The job, once its text is erased."""
-    async with asyncio.timeout(PATIENCE_S):
-        while (job := await job_of(instance, job_id)).payload:  # noqa: ASYNC110 - only the engine knows
-            await asyncio.sleep(0.01)
-    return job
 
 
 async def waiting(instance: Open) -> None:
@@ -118,61 +99,6 @@ async def test_text_and_audio_are_erased_when_the_client_has_confirmed(instance:
         job = await eventually(instance, result["job_id"])
         assert (job.payload, job.result) == ("", "")
         assert isinstance(await read_audio(instance.desk.engine, ref), Refusal)
-
-
-async def submitted(instance: Open, session_id: str, index: int | None = None) -> tuple[str, int]:
-    """A job that somebody else submits for a session, as the door of HTTP does: its id, and its number."""
-    desk = instance.desk
-    entered = await enter_session(desk.engine, session_id, "", utterance_index=index, rate=20, burst=40, ttl_ms=60_000)
-    assert isinstance(entered, Entered)
-
-    async def enters() -> int:
-        return entered.utterance_index
-
-    placed = await desk.delivery.place(
-        Ask(session_id, "en", "zh"),
-        Assignment(src_lang="en", tgt_lang="zh", pipeline=full_pipeline(())),
-        enters=enters,
-    )
-    assert not isinstance(placed, Refusal)
-    return placed.job_id, entered.utterance_index
-
-
-async def test_what_others_submit_for_a_session_has_its_own_number_and_stays_theirs(instance: Open) -> None:
-    async with node(instance, answer=keep) as n1, client(instance) as ann:
-        await ann.begin()
-        await ann.utter(0)
-        await ann.shown("NODE_ACCEPTED")
-        job_id, index = await submitted(instance, ann.session_id)
-        instance.desk.sessions.adopt(ann.session_id, index, job_id, "t", 60_000)
-        await ann.utter(1)
-        error = await ann.until("error")
-        assert (error["error"], index) == ("INVALID_MESSAGE", 1)
-        for job in [await n1.job(), await n1.job()]:
-            await n1.result(job, **translate(job))
-        answers = await ann.answers(2)
-        assert outcomes(answers) == [(0, "meant 0"), (1, "meant 1")]
-        assert answers[1]["job_id"] == job_id
-        await ann.say("event_ack", last_event_id=2)
-        await eventually(instance, answers[0]["job_id"])
-        assert "meant 1" in (await job_of(instance, job_id)).result
-
-
-async def test_a_job_that_is_not_adopted_says_nothing_of_another(instance: Open) -> None:
-    """Its number is another's by now: how it ends is nobody's business here."""
-    async with node(instance, answer=keep) as n1, client(instance) as ann:
-        await ann.begin()
-        await ann.utter(0)
-        own = await n1.job()
-        job_id, _ = await submitted(instance, ann.session_id, 7)
-        instance.desk.sessions.adopt(ann.session_id, 0, job_id, "t", 60_000)
-        other = await n1.job()
-        await n1.result(other, **translate(other))
-        async with asyncio.timeout(PATIENCE_S):
-            await instance.desk.hearing.wait_end(job_id, 5_000)
-        await n1.result(own, **translate(own))
-        answers = await ann.answers(1)
-        assert (answers[0]["job_id"], outcomes(answers)) == (own["job_id"], [(0, "meant 0")])
 
 
 async def test_results_come_in_order_however_the_nodes_answer(instance: Open) -> None:

@@ -20,6 +20,7 @@ from lingua_scheduler.front.sessions.socket import serve_session
 from lingua_scheduler.loops.reaper import Reaper
 from lingua_scheduler.loops.relayer import Relayer
 from lingua_scheduler.views.audit import audit_whole
+from lingua_scheduler.views.job import Job, read_job
 from tests.support.doors import PATIENCE_S, open_door
 
 if TYPE_CHECKING:
@@ -230,3 +231,17 @@ async def node(
         finally:
             worker.cancel()
             await asyncio.gather(worker, return_exceptions=True)
+
+
+async def job_of(instance: Open, job_id: str) -> Job:
+    job = await read_job(instance.desk.engine, job_id)
+    assert isinstance(job, Job)
+    return job
+
+
+async def eventually(instance: Open, job_id: str) -> Job:
+    """The job, once its text is erased."""
+    async with asyncio.timeout(PATIENCE_S):
+        while (job := await job_of(instance, job_id)).payload:  # noqa: ASYNC110 - only the engine knows
+            await asyncio.sleep(0.01)
+    return job

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from lingua_scheduler.core.clock import Clock
 from lingua_scheduler.front.nodes.links import Links
 from lingua_scheduler.front.stats import Stats
 
@@ -38,6 +39,8 @@ class Desk:
     auth: Auth
     instance_id: str
     started_at_ms: int = 0
+    #: The engine's time. Whoever watches the engine sets it.
+    clock: Clock = field(default_factory=Clock)
     links: Links = field(default_factory=Links)
     stats: Stats = field(default_factory=Stats)
     #: These need a desk themselves, so they come last.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from time import time
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -39,7 +38,7 @@ class Stats:
     async def read(self, desk: Desk) -> StatsAnswer | Refusal:
         """The numbers, at most a second old."""
         if self._last is not None:
-            age_ms = max(0, _now_ms() - self._last.generated_at_ms)
+            age_ms = max(0, desk.clock() - self._last.generated_at_ms)
             if age_ms < _MAX_AGE_MS:
                 return msgspec.structs.replace(self._last, age_ms=age_ms)
         if self._counting is None:
@@ -59,7 +58,7 @@ class Stats:
             return fleet
         problems = list(_problems(fleet))[:_MAX_PROBLEMS]
         return StatsAnswer(
-            generated_at_ms=_now_ms(),
+            generated_at_ms=desk.clock(),
             age_ms=0,
             health=FleetHealth(ok=not problems, problems=problems),
             nodes=fleet.nodes_by_standing,
@@ -91,7 +90,3 @@ def _problems(fleet: Fleet) -> Iterator[str]:
     for pool in fleet.pools:
         if pool.waiting:
             yield f"{pool.waiting} wait for {pool.pair}"
-
-
-def _now_ms() -> int:
-    return int(time() * 1000)

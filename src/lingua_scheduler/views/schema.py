@@ -1,4 +1,4 @@
-"""schema: which layout a cell's records have, and so whether the engine still has them."""
+"""schema: which layout a cell's records have, and so whether the engine still has them; and what time it is there."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
 
 
-class _Schema(Answer, frozen=True, tag="SCHEMA"):
-    written: int
-
-
-_SCHEMA: Final = Face("views/schema", _Schema)
-
-
-async def read_schema(engine: Engine, cell: str) -> int | Refusal:
+class Schema(Answer, frozen=True, tag="SCHEMA"):
     """The number that was written when the cell was begun; 0: it was not, or the engine has lost it."""
+
+    written: int
+    now_ms: int
+
+
+_SCHEMA: Final = Face("views/schema", Schema)
+
+
+async def read_schema(engine: Engine, cell: str) -> Schema | Refusal:
+    """The layout, and the engine's time."""
     try:
         cell = check_cell(cell)
     except Invalid as invalid:
         return invalid.refusal
     answer = await _SCHEMA(engine, cell, pack(()))
-    assert isinstance(answer, _Schema)  # noqa: S101 - it refuses nothing
-    return answer.written
+    assert isinstance(answer, Schema)  # noqa: S101 - it refuses nothing
+    return answer

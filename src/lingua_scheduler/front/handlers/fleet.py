@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -119,7 +118,7 @@ async def list_instances(desk: Desk, request: Request) -> Said:
     this = InstanceAnswer(
         instance_id=desk.instance_id,
         started_at_ms=desk.started_at_ms,
-        seen_at_ms=int(time.time() * 1000),
+        seen_at_ms=desk.clock(),
         version=version("lingua-scheduler"),
         draining=desk.is_draining.is_set(),
         nodes=len(desk.links),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import time
 from typing import TYPE_CHECKING, Final
 
 from uuid_utils import uuid7
@@ -35,10 +34,6 @@ _LEAVE_S: Final = 2.0
 log = logging.getLogger(__name__)
 
 
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def _new_id() -> str:
     return secrets.token_hex(16)
 
@@ -46,11 +41,11 @@ def _new_id() -> str:
 class Sessions:
     """By their id, and by the jobs of their utterances."""
 
-    def __init__(self, desk: Desk, rules: SessionRules | None = None, now: Callable[[], int] = _wall_ms) -> None:
+    def __init__(self, desk: Desk, rules: SessionRules | None = None, now: Callable[[], int] | None = None) -> None:
         self.rules = rules or rules_of(desk.settings)
         self.stage = Backstage(desk, self.rules)
         self.background = Background()
-        self.now = now
+        self.now = now or desk.clock
         self._by_id: dict[str, Session] = {}
         self._by_job: dict[str, tuple[Session, int]] = {}
 

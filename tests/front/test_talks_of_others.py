@@ -1,0 +1,99 @@
+"""Sessions and what is not theirs: jobs that others submit for them, and the engine's clock."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.enter_session import Entered, enter_session
+from lingua_scheduler.front.assignment import Assignment
+from lingua_scheduler.front.submit import Ask
+from lingua_scheduler.protocol.fleet import StatsAnswer
+from lingua_scheduler.protocol.options import full_pipeline
+from tests.support.doors import PATIENCE_S, Open
+from tests.support.talks import client, eventually, job_of, keep, node, open_instance, outcomes, translate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.servers import Server
+
+
+@pytest.fixture
+async def instance(server: Server) -> AsyncIterator[Open]:
+    async with open_instance(server.url, sessions__gap_ms=500, sessions__pause_ms=300) as opened:
+        yield opened
+
+
+async def submitted(instance: Open, session_id: str, index: int | None = None) -> tuple[str, int]:
+    """A job that somebody else submits for a session, as the door of HTTP does: its id, and its number."""
+    desk = instance.desk
+    entered = await enter_session(desk.engine, session_id, "", utterance_index=index, rate=20, burst=40, ttl_ms=60_000)
+    assert isinstance(entered, Entered)
+    placed = await desk.delivery.place(
+        Ask(session_id, "en", "zh"),
+        Assignment(src_lang="en", tgt_lang="zh", pipeline=full_pipeline(())),
+        number=entered.utterance_index,
+    )
+    assert not isinstance(placed, Refusal)
+    return placed.job_id, entered.utterance_index
+
+
+async def test_what_others_submit_for_a_session_has_its_own_number_and_stays_theirs(instance: Open) -> None:
+    async with node(instance, answer=keep) as n1, client(instance) as ann:
+        await ann.begin()
+        await ann.utter(0)
+        await ann.shown("NODE_ACCEPTED")
+        job_id, index = await submitted(instance, ann.session_id)
+        instance.desk.sessions.adopt(ann.session_id, index, job_id, "t", 60_000)
+        await ann.utter(1)
+        error = await ann.until("error")
+        assert (error["error"], index) == ("INVALID_MESSAGE", 1)
+        for job in [await n1.job(), await n1.job()]:
+            await n1.result(job, **translate(job))
+        answers = await ann.answers(2)
+        assert outcomes(answers) == [(0, "meant 0"), (1, "meant 1")]
+        assert answers[1]["job_id"] == job_id
+        await ann.say("event_ack", last_event_id=2)
+        await eventually(instance, answers[0]["job_id"])
+        assert "meant 1" in (await job_of(instance, job_id)).result
+
+
+async def test_a_job_that_is_not_adopted_says_nothing_of_another(instance: Open) -> None:
+    """Its number is another's by now: how it ends is nobody's business here."""
+    async with node(instance, answer=keep) as n1, client(instance) as ann:
+        await ann.begin()
+        await ann.utter(0)
+        own = await n1.job()
+        job_id, _ = await submitted(instance, ann.session_id, 7)
+        instance.desk.sessions.adopt(ann.session_id, 0, job_id, "t", 60_000)
+        other = await n1.job()
+        await n1.result(other, **translate(other))
+        async with asyncio.timeout(PATIENCE_S):
+            await instance.desk.hearing.wait_end(job_id, 5_000)
+        await n1.result(own, **translate(own))
+        answers = await ann.answers(1)
+        assert (answers[0]["job_id"], outcomes(answers)) == (own["job_id"], [(0, "meant 0")])
+
+
+async def test_times_are_the_engine_s(instance: Open) -> None:
+    """The engine's clock is an hour ahead of this machine's, for all that it says."""
+    clock, hour_ms = instance.desk.clock, 3_600_000
+    clock.heard(clock.local() + hour_ms, clock.local())
+    async with node(instance), client(instance) as ann:
+        await ann.begin()
+        await ann.utter(0)
+        sent_ms = (await ann.until("translation_result"))["scheduler_sent_at_ms"]
+        await ann.say("client_heartbeat", session_id=ann.session_id)
+        beat_ms = (await ann.until("server_heartbeat"))["timestamp"]
+        await ann.utter(1, tgt_lang="fr")
+        missing_ms = (await ann.until("missing_result"))["created_at_ms"]
+    stats = await instance.desk.stats.read(instance.desk)
+    assert isinstance(stats, StatsAnswer)
+    now_ms = clock()
+    for told_ms in (sent_ms, beat_ms, missing_ms, stats.generated_at_ms):
+        assert now_ms - 60_000 < told_ms <= now_ms
+        assert told_ms > clock.local() + hour_ms // 2
