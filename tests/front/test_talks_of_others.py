@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.enter_session import Entered, enter_session
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.submit import Ask
@@ -19,6 +21,7 @@ from tests.support.talks import client, eventually, job_of, keep, node, open_ins
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from lingua_scheduler.store.scripts import Script
     from tests.support.servers import Server
 
 
@@ -97,3 +100,41 @@ async def test_times_are_the_engine_s(instance: Open) -> None:
     for told_ms in (sent_ms, beat_ms, missing_ms, stats.generated_at_ms):
         assert now_ms - 60_000 < told_ms <= now_ms
         assert told_ms > clock.local() + hour_ms // 2
+
+
+async def test_an_utterance_costs_three_saves_and_one_look_at_its_job(
+    instance: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Saved when it is submitted, announced and confirmed; read when its answer is written."""
+    engine, asked = instance.desk.engine, Counter[str]()
+    run = engine.run
+
+    def counted(script: Script, *about: Any) -> asyncio.Future[bytes]:
+        asked[script.name] += 1
+        return run(script, *about)
+
+    async with node(instance, answer=keep) as n1, client(instance) as ann:
+        await ann.begin()
+        await ann.say("client_heartbeat", session_id=ann.session_id)
+        await ann.until("server_heartbeat")
+        monkeypatch.setattr(engine, "run", counted)
+        await ann.utter(0)
+        job = await n1.job()
+        await ann.shown("NODE_ACCEPTED")
+        await n1.result(job, **translate(job))
+        await ann.answers(1)
+        await ann.say("event_ack", last_event_id=1)
+        async with asyncio.timeout(PATIENCE_S):
+            while asked["release"] == 0 or asked["save_session"] < 3:  # noqa: ASYNC110 - only the engine knows
+                await asyncio.sleep(0.01)
+        assert (asked["save_session"], asked["job"], asked["node"]) == (3, 1, 0)
+
+
+async def test_a_job_that_was_cancelled_without_a_word_is_missing(instance: Open) -> None:
+    async with node(instance, answer=keep) as n1, client(instance) as ann:
+        await ann.begin()
+        await ann.utter(0)
+        job = await n1.job()
+        await cancel(instance.desk.engine, job["job_id"], "")
+        assert outcomes(await ann.answers(1)) == [(0, "cancelled")]
+        await n1.say("job_stopped", job_id=job["job_id"], attempt_id=1, node_id="n1")

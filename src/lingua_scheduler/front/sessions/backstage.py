@@ -26,6 +26,7 @@ from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.sessions.results import missing_result, read_result, translation_result, tts_ref_of
 from lingua_scheduler.front.sessions.state import Saved, pack_state, unpack_state
 from lingua_scheduler.front.submit import Ask
+from lingua_scheduler.protocol.errors import missing_reason
 from lingua_scheduler.protocol.options import full_pipeline, limits_of, wanted_of
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.job import read_job
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from lingua_scheduler.front.sessions.said import Said
     from lingua_scheduler.front.sessions.state import About, Sent
     from lingua_scheduler.protocol.session import MissingResult, TranslationResult
-    from lingua_scheduler.views.job import Job
 
 #: The bucket of those who need no token.
 _NOBODY: Final = "nobody"
@@ -177,11 +177,12 @@ class Backstage:
         """Nobody waits for this job any more."""
         await cancel(self._engine, job_id, "its client waits no longer")
 
-    async def release(self, job_id: str) -> None:
-        """Erase what was said, what came of it, and the audio of both."""
-        job = await read_job(self._engine, job_id)
-        result = None if isinstance(job, Refusal) else read_result(job)
-        refs = [ref for ref in (audio_ref_of(job_id), _own_speech(job_id, result or {})) if ref]
+    async def release(self, job_id: str, speech_ref: str | None) -> None:
+        """Erase what was said, what came of it, and the audio of both: where that is, its result says."""
+        if speech_ref is None:
+            job = await read_job(self._engine, job_id)
+            speech_ref = "" if isinstance(job, Refusal) else _own_speech(job_id, read_result(job) or {})
+        refs = [ref for ref in (audio_ref_of(job_id), speech_ref) if ref]
         await asyncio.gather(self._release(job_id), *(erase_audio(self._engine, ref) for ref in refs))
 
     async def _release(self, job_id: str) -> None:
@@ -211,10 +212,14 @@ class Backstage:
         result = None if isinstance(job, Refusal) else read_result(job)
         if isinstance(job, Refusal) or result is None:
             return missing_result(about, event, sent, FORGOTTEN)
-        return translation_result(about, event, sent, job, result, await self._speech(job, result), now_ms)
-
-    async def _speech(self, job: Job, result: dict[str, Any]) -> bytes:
+        if job.record.state != "FINISHED":
+            return missing_result(about, event, sent, missing_reason(job.record.state))
         ref = _own_speech(job.ticket.job, result)
+        if sent is not None:
+            sent.speech_ref = ref
+        return translation_result(about, event, sent, job, result, await self._speech(ref), now_ms)
+
+    async def _speech(self, ref: str) -> bytes:
         audio = await read_audio(self._engine, ref) if ref else None
         return b"" if audio is None or isinstance(audio, Refusal) else audio.audio
 

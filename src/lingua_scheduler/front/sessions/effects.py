@@ -72,6 +72,8 @@ class Release(msgspec.Struct, frozen=True):
 
     job_id: str
     is_foreign: bool = False
+    #: Where its speech is kept, "" if it has none; None: its result was not read yet.
+    speech_ref: str | None = None
 
 
 class Look(msgspec.Struct, frozen=True):

@@ -187,8 +187,8 @@ class Ledger:
             return []
         known.is_placed, known.looked_ms = True, now_ms
         if index not in self.order.awaited:
-            return [Save()]
-        effects: list[Effect] = [Save(), self.hints.show("DISPATCHED", index, now_ms, job_id=known.job_id)]
+            return []
+        effects: list[Effect] = [self.hints.show("DISPATCHED", index, now_ms, job_id=known.job_id)]
         if accepted is not None:
             effects += self.accepted(accepted, now_ms)
         return effects
@@ -270,9 +270,12 @@ class Ledger:
         return self.take(now_ms)
 
     def _settle(self, index: int, outcome: Outcome, now_ms: int) -> list[Effect]:
+        """Its end is known. What is announced is saved before; how a job ended can be seen again, a refusal cannot."""
         if self.order.settle(index, outcome, now_ms) is not Settled.kept:
             return []
-        return [Save(), *self.take(now_ms)]
+        taken = self.take(now_ms)
+        must_save = isinstance(outcome, Missing) and not any(isinstance(effect, Announce) for effect in taken)
+        return [Save(), *taken] if must_save else taken
 
     def take(self, now_ms: int) -> list[Effect]:
         """What goes out by now, and what that leaves to be done."""
@@ -373,7 +376,7 @@ class Ledger:
 
 
 def _release(gone: Iterable[Sent]) -> list[Effect]:
-    return [Release(one.job_id, one.is_foreign) for one in gone if one.job_id]
+    return [Release(one.job_id, one.is_foreign, one.speech_ref) for one in gone if one.job_id]
 
 
 def _missing(refusal: Refusal) -> Missing:

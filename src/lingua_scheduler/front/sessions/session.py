@@ -33,6 +33,7 @@ from lingua_scheduler.protocol.errors import CloseCode, refusal_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lingua_scheduler.core.records import Event as Ended
     from lingua_scheduler.core.replay import Event
     from lingua_scheduler.front.sessions.connection import Connection
     from lingua_scheduler.front.sessions.sessions import Sessions
@@ -135,7 +136,8 @@ class Session:
             case Release():
                 self._sessions.forget_job(effect.job_id)
                 if not effect.is_foreign:
-                    self._spawn(insist(partial(self._stage.release, effect.job_id), _PATIENCE_S), "releasing")
+                    release = partial(self._stage.release, effect.job_id, effect.speech_ref)
+                    self._spawn(insist(release, _PATIENCE_S), "releasing")
             case Look():
                 self._spawn(self._look(effect), "looking")
             case Close():
@@ -226,11 +228,11 @@ class Session:
         if not self.is_over:
             self.carry(self.talk.seen(look.index, seen.state, seen.grace_until_ms, self._now()))
 
-    async def job_ended(self, index: int, job_id: str) -> None:
-        """The relay says that a job has ended."""
-        seen = await self._stage.look(job_id)
-        if seen.state is not None and not self.is_over:
-            self.carry(self.talk.ended(index, seen.state, self._now()))
+    async def job_ended(self, index: int, event: Ended) -> None:
+        """The relay says that a job has ended. Only of one that went wrong it says why: how, is to be seen."""
+        state = (await self._stage.look(event.job)).state if event.detail else "FINISHED"
+        if state is not None and not self.is_over:
+            self.carry(self.talk.ended(index, state, self._now()))
 
     def is_placed(self, index: int) -> bool:
         """Whether nobody here is placing it just now."""

@@ -148,7 +148,7 @@ class Sessions:
         known = self._by_job.get(event.job)
         if known is not None:
             session, index = known
-            await session.job_ended(index, event.job)
+            await session.job_ended(index, event)
 
     async def refused(self, event: Event) -> None:
         """A job has waited in vain, and is gone. Whoever is still placing it is told better by its submitter."""

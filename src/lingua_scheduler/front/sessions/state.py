@@ -27,6 +27,8 @@ class Sent(msgspec.Struct):
     looked_ms: int = 0
     #: Somebody else submitted it, and has his own use for the job: it is neither cancelled nor erased from here.
     is_foreign: bool = False
+    #: Where its speech is kept, "" if it has none; None: its result was not read yet.
+    speech_ref: str | None = None
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):

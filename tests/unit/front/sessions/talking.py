@@ -7,7 +7,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lingua_scheduler.core.replay import Result
-from lingua_scheduler.front.sessions.effects import Announce, Effect, Number, Save, Submit, Write
+from lingua_scheduler.front.sessions.effects import Announce, Effect, Number, Submit, Write
 from lingua_scheduler.front.sessions.opening import Begin, Opening
 from lingua_scheduler.front.sessions.rules import SessionRules
 from lingua_scheduler.front.sessions.state import About, hash_of, pack_state, unpack_state
@@ -93,9 +93,7 @@ def say(machine: Talk, index: int, now_ms: int = START_MS, **said: Any) -> Submi
 
 
 def place(machine: Talk, index: int, now_ms: int = START_MS) -> list[Effect]:
-    effects = machine.placed(index, now_ms)
-    assert of(Save, effects)
-    return effects
+    return machine.placed(index, now_ms)
 
 
 def said_and_placed(machine: Talk, *indexes: int, now_ms: int = START_MS) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from lingua_scheduler.core.order import OrderLimits
-from lingua_scheduler.core.refusal import Invalid
+from lingua_scheduler.core.refusal import Invalid, refuse
 from lingua_scheduler.front.assignment import Errand
 from lingua_scheduler.front.sessions.effects import (
     Abandon,
@@ -82,7 +82,7 @@ def test_one_that_is_still_being_placed_is_given_up_like_any_other() -> None:
     machine.ended(1, "FINISHED", START_MS)
     effects = machine.tick(START_MS + 10_000)
     assert only(Abandon, effects) == Abandon(0, "c0.j0")
-    assert of(Save, machine.placed(0, START_MS + 10_001))
+    assert machine.placed(0, START_MS + 10_001) == []
     assert machine.ledger.room_for(0) is None
 
 
@@ -106,6 +106,29 @@ def test_jobs_are_looked_at_in_case_nobody_tells_how_they_end() -> None:
     assert events(machine.seen(0, "FAILED", 0, START_MS + 5_002)) == [(1, 0, "job_failed")]
     assert events(machine.seen(1, None, 0, START_MS + 5_002)) == [(2, 1, "lost")]
     assert machine.seen(1, "FINISHED", 0, START_MS + 5_003) == []
+
+
+def test_only_what_cannot_be_seen_again_is_saved() -> None:
+    machine = talk()
+    say(machine, 0)
+    assert not of(Save, machine.placed(0, START_MS))
+    said_and_placed(machine, 1)
+    say(machine, 2)
+    assert not of(Save, machine.ended(1, "FINISHED", START_MS)), "its job says so"
+    assert of(Save, machine.refused(2, refuse("SHUTTING_DOWN"), START_MS)), "nobody else knows"
+    effects = machine.ended(0, "FAILED", START_MS)
+    assert (len(of(Announce, effects)), of(Save, effects)) == (1, []), "what is announced is saved before"
+
+
+def test_what_was_not_saved_is_seen_where_the_session_goes_on() -> None:
+    machine = talk()
+    say(machine, 0)
+    saved = moved(machine)
+    machine.placed(0, START_MS)
+    machine.ended(0, "FINISHED", START_MS)
+    effects = saved.back(init(), TOKEN, START_MS)
+    assert only(Look, effects) == Look(0, "c0.j0")
+    assert events(saved.seen(0, "FINISHED", 0, START_MS)) == [(1, 0, "c0.j0")]
 
 
 def test_the_ends_of_jobs_have_their_names() -> None:
