@@ -36,10 +36,14 @@ async def submitted(instance: Open, session_id: str, index: int | None = None) -
     desk = instance.desk
     entered = await enter_session(desk.engine, session_id, "", utterance_index=index, rate=20, burst=40, ttl_ms=60_000)
     assert isinstance(entered, Entered)
+
+    async def enters() -> int:
+        return entered.utterance_index
+
     placed = await desk.delivery.place(
         Ask(session_id, "en", "zh"),
         Assignment(src_lang="en", tgt_lang="zh", pipeline=full_pipeline(())),
-        number=entered.utterance_index,
+        enters=enters,
     )
     assert not isinstance(placed, Refusal)
     return placed.job_id, entered.utterance_index
