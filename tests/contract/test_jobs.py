@@ -95,6 +95,14 @@ class TestDispatch:
         await enrol(house, "n1")
         await finish(house, await house.dispatch(request_id="r1"))
 
+    async def test_nor_is_the_number_that_it_would_have_had(self, house: House) -> None:
+        for _ in range(2):
+            assert (await house.dispatch(status=422, utterance_index=3))["error"] == "NO_CAPABLE_NODE"
+        await enrol(house, "n1")
+        await finish(house, await house.dispatch(utterance_index=3))
+        assert (await house.dispatch(status=400, utterance_index=3))["error"] == "INVALID_MESSAGE"
+        await finish(house, await house.dispatch(utterance_index=1))
+
     async def test_full_says_why_and_when(self, house: House) -> None:
         await enrol(house, "n1", max_concurrent_jobs=1)
         placed = await house.dispatch()

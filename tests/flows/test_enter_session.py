@@ -11,9 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lingua_scheduler.core.records import Entry
+from lingua_scheduler.core.records import MAX_FREE, Entry
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.enter_session import Entered, enter_session
+from lingua_scheduler.flows.return_number import Returned, return_number
 from lingua_scheduler.flows.sessions import MAX_INDEX
 from lingua_scheduler.store.keys import cell_key, session_tag
 from lingua_scheduler.views.session import Session, read_session
@@ -46,15 +47,15 @@ async def enter(
     return await enter_session(world.engine, session_id, who, utterance_index=index, **(usual | how))
 
 
-async def numbers(world: World, *indexes: int | None) -> list[int]:
+async def numbers(world: World, *indexes: int | None, burst: int = 40) -> list[int]:
     """The numbers that these utterances get, one after the other."""
-    answers = [await enter(world, index) for index in indexes]
+    answers = [await enter(world, index, burst=burst) for index in indexes]
     return [answer.utterance_index for answer in answers if isinstance(answer, Entered)]
 
 
 async def test_whoever_comes_first_has_the_session_and_number_0(world: World) -> None:
     assert await enter(world) == Entered(0)
-    assert await kept(world) == (Entry("ann", 1, 39_000, T0), 120)
+    assert await kept(world) == (Entry("ann", 1, 39_000, T0, []), 120)
     assert await read_session(world.engine, "s1") == Session("ann", 1, "")
 
 
@@ -84,16 +85,67 @@ async def test_numbers_only_grow(world: World) -> None:
     assert await numbers(world, MAX_INDEX, None, None) == [MAX_INDEX, MAX_INDEX + 1, MAX_INDEX + 2]
 
 
-@pytest.mark.parametrize("index", [0, 2, 4])
-async def test_an_index_that_was_given_out_or_passed_over_is_gone_and_nothing_changes(world: World, index: int) -> None:
+@pytest.mark.parametrize("index", [0, 4])
+async def test_an_index_that_was_given_out_is_gone_and_nothing_changes(world: World, index: int) -> None:
     await numbers(world, None, 4)
     before = await kept(world)
     refusal = await enter(world, index, ttl_ms=600_000)
     assert isinstance(refusal, Refusal)
     assert (refusal.code, refusal.status) == ("INVALID_MESSAGE", 400)
-    assert refusal.detail == f"utterance_index {index} was given out before, or passed over; 5 is the next"
+    assert refusal.detail == f"utterance_index {index} was given out before; 5 is the next"
     assert await kept(world) == before
     assert code_of(await enter(world, index, who="bob")) == "FORBIDDEN"
+
+
+async def test_those_that_were_passed_over_can_come_later_each_once(world: World) -> None:
+    assert await numbers(world, 6, 3, 0, 5, 3, 1, None, 4, 2, 2, None) == [6, 3, 0, 5, 1, 7, 4, 2, 8]
+    found = await kept(world)
+    assert found is not None
+    assert (found[0].next, found[0].free) == (9, [])
+
+
+async def test_so_many_stretches_are_remembered(world: World) -> None:
+    await numbers(world, *range(1, 2 * MAX_FREE + 2, 2))
+    assert await numbers(world, 2 * MAX_FREE + 3, 0, 2, 4) == [2 * MAX_FREE + 3, 4]
+
+
+class TestGivenBack:
+    """The utterance was refused."""
+
+    async def test_it_can_be_given_again_once(self, world: World) -> None:
+        await numbers(world, None, 1, None)
+        for _ in range(2):
+            assert isinstance(await return_number(world.engine, "s1", "ann", 1), Returned)
+        assert await numbers(world, 1, 1, None) == [1, 3]
+
+    async def test_what_was_never_given_is_no_more_free_than_before(self, world: World) -> None:
+        await numbers(world, 3)
+        before = await kept(world)
+        for index in (2, 9):
+            assert isinstance(await return_number(world.engine, "s1", "ann", index), Returned)
+        assert await kept(world) == before
+
+    async def test_only_so_many(self, world: World) -> None:
+        await numbers(world, *[None] * (MAX_FREE + 1), burst=1_000)
+        for index in range(MAX_FREE + 1):
+            await return_number(world.engine, "s1", "ann", index)
+        assert await numbers(world, *range(MAX_FREE + 1), burst=1_000) == list(range(1, MAX_FREE + 1))
+
+    async def test_nobody_gives_back_for_others(self, world: World) -> None:
+        await numbers(world, 0)
+        for session_id, who in (("s1", "bob"), ("s2", "ann")):
+            assert code_of(await return_number(world.engine, session_id, who, 0)) == "INVALID_SESSION"
+        assert code_of(await enter(world, 0)) == "INVALID_MESSAGE"
+
+    async def test_it_does_not_prolong_the_session(self, world: World) -> None:
+        await numbers(world, 0)
+        await world.engine.command("PEXPIRE", key_of(world), 60_000)
+        await return_number(world.engine, "s1", "ann", 0)
+        assert await kept(world) == (Entry("ann", 1, 39_000, T0, [(0, 0)]), 60)
+
+    @pytest.mark.parametrize(("session_id", "index"), [("s{1}", 0), ("s1", -1), ("s1", MAX_INDEX + 1)])
+    async def test_what_cannot_be_right(self, world: World, session_id: str, index: int) -> None:
+        assert code_of(await return_number(world.engine, session_id, "ann", index)) == "INVALID_MESSAGE"
 
 
 async def test_an_index_that_is_gone_is_gone_also_in_a_rush(world: World) -> None:
@@ -130,7 +182,7 @@ async def test_too_many_are_told_when_there_is_room_again_and_have_no_number(wor
     refusal = await enter(world, 99, burst=2)
     assert isinstance(refusal, Refusal)
     assert (refusal.code, refusal.retry_after_ms) == ("RATE_LIMITED", 50)
-    assert await kept(world) == before == (Entry("ann", 2, 0, T0), 120)
+    assert await kept(world) == before == (Entry("ann", 2, 0, T0, []), 120)
     world.now_ms += 49
     assert isinstance(await enter(world, burst=2), Refusal)
     world.now_ms += 1
@@ -141,7 +193,7 @@ async def test_what_is_refused_gives_the_session_no_more_time(world: World) -> N
     await enter(world, burst=1)
     await enter(world, burst=1, ttl_ms=600_000)
     await enter(world, who="bob", ttl_ms=600_000)
-    assert await kept(world) == (Entry("ann", 1, 0, T0), 120)
+    assert await kept(world) == (Entry("ann", 1, 0, T0, []), 120)
 
 
 @pytest.mark.parametrize(("ttl_ms", "left_s"), [(60_000, 120), (300_000, 300)])
@@ -150,10 +202,10 @@ async def test_each_utterance_gives_the_session_its_time_anew_and_never_less(
 ) -> None:
     await enter(world)
     await enter(world, ttl_ms=ttl_ms)
-    assert await kept(world) == (Entry("ann", 2, 38_000, T0), left_s)
+    assert await kept(world) == (Entry("ann", 2, 38_000, T0, []), left_s)
     await world.engine.command("PEXPIRE", key_of(world), 5_000)
     await enter(world)
-    assert await kept(world) == (Entry("ann", 3, 37_000, T0), 120)
+    assert await kept(world) == (Entry("ann", 3, 37_000, T0, []), 120)
 
 
 async def test_a_session_whose_time_is_over_is_anybody_s(world: World) -> None:
@@ -198,15 +250,25 @@ async def test_what_is_no_session_cannot_be_looked_at(world: World) -> None:
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(story=st.lists(st.tuples(st.sampled_from(["ann", "bob"]), st.none() | st.integers(0, 12)), max_size=12))
-async def test_any_story_has_numbers_that_never_repeat(world: World, story: list[tuple[str, int | None]]) -> None:
-    session_id, following = next(SESSIONS), 0
-    for who, index in story:
+@given(
+    story=st.lists(
+        st.tuples(st.sampled_from(["ann", "ann", "bob"]), st.none() | st.integers(0, 12), st.booleans()), max_size=20
+    )
+)
+async def test_any_story_has_numbers_that_never_repeat(world: World, story: list[tuple[str, int | None, bool]]) -> None:
+    """But for those that are given back."""
+    session_id, following, given_out = next(SESSIONS), 0, set[int]()
+    for who, index, gives_back in story:
         answer = await enter(world, index, who=who, session_id=session_id)
         if who != story[0][0]:
             assert code_of(answer) == "FORBIDDEN"
-        elif index is not None and index < following:
+        elif index in given_out:
             assert code_of(answer) == "INVALID_MESSAGE"
         else:
-            assert answer == Entered(following if index is None else index)
-            following = (following if index is None else index) + 1
+            number = following if index is None else index
+            assert answer == Entered(number)
+            following = max(following, number + 1)
+            given_out.add(number)
+            if gives_back:
+                await return_number(world.engine, session_id, who, number)
+                given_out.remove(number)

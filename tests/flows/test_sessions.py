@@ -70,7 +70,7 @@ class TestSaving:
     async def test_its_creator_owns_it_for_the_resume_window(self, world: World) -> None:
         await begin(world)
         assert await kept(world) == ("one", "secret", STATE, 120)
-        assert await entry(world) == Entry("ann", 0, 0, 0)
+        assert await entry(world) == Entry("ann", 0, 0, 0, [])
         assert await seconds_left(world, "entry") == 120
         assert await read_session(world.engine, "s1") == Session("ann", 0, "one")
 
@@ -104,7 +104,7 @@ class TestSaving:
             assert isinstance(refusal, Refusal)
             assert (refusal.code, refusal.status, refusal.retryable) == ("SESSION_TAKEN", 409, False)
         assert await kept(world) == ("one", "secret", STATE, 120)
-        assert await entry(world) == Entry("ann", 0, 0, 0)
+        assert await entry(world) == Entry("ann", 0, 0, 0, [])
 
     async def test_another_principal_does_not_save_it_even_as_its_owner(self, world: World) -> None:
         await begin(world)
@@ -149,7 +149,7 @@ class TestNumbers:
         before = await entry(world)
         await save(world)
         await save(world, next_index=1)
-        assert await entry(world) == before == Entry("ann", 1, 39_000, world.now_ms)
+        assert await entry(world) == before == Entry("ann", 1, 39_000, world.now_ms, [])
 
     async def test_numbers_go_on_from_where_the_owner_knows_them(self, world: World) -> None:
         await begin(world, next_index=5)

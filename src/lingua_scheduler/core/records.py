@@ -288,12 +288,16 @@ class Memory(Record, frozen=True):
 
 
 class Entry(Record, frozen=True):
-    """Whose a session is, the index of its next utterance, and, as in a `Bucket`, how many may still come."""
+    """Whose a session is, the index of its next utterance, and, as in a `Bucket`, how many may still come.
+
+    `free` are stretches of numbers below `next` that nobody has: passed over, or given back.
+    """
 
     principal: str
     next: int
     tokens: int
     at_ms: int
+    free: list[tuple[int, int]]
 
 
 class Bucket(Record, frozen=True):
@@ -305,6 +309,9 @@ class Bucket(Record, frozen=True):
 
 #: So many turns, and so many utterances, of a session are remembered.
 MAX_REMEMBERED: Final = 16
+
+#: So many stretches of free numbers are remembered of a session.
+MAX_FREE: Final = 32
 
 #: More of the same request at once than this, and only the lease's end frees it after a refusal.
 MAX_CLAIMANTS: Final = 100

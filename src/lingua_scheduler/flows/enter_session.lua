@@ -1,11 +1,11 @@
 #!lua
 --[[ enter_session: one more utterance of a session: whether this principal may, whether there were not too many lately,
-  and which number it has. Numbers only grow, whoever gives them: one that was given before, or passed over, is gone.
+  and which number it has. Whoever gives them, no number is given twice.
   KEYS  entry
   ARGV  now_ms rules, then for each: { principal utterance at_least rate burst ttl_ms }
         (utterance -1 = whichever is next, and not below at_least)
-  OUT   ENTERED utterance | PASSED next | FORBIDDEN | RATE_LIMITED retry_after_ms                                   ]]
--- include: clock, take_tokens, put_entry
+  OUT   ENTERED utterance | TAKEN next | FORBIDDEN | RATE_LIMITED retry_after_ms                                    ]]
+-- include: clock, take_tokens, take_number, put_entry
 local now, answers = clock(ARGV[1]), {}
 
 for i = 3, #ARGV do
@@ -16,14 +16,19 @@ for i = 3, #ARGV do
   local answer = { "RATE_LIMITED", wait_ms }
   if packed and entry[ENTRY.principal] ~= principal then
     answer = { "FORBIDDEN" }
-  elseif utterance >= 0 and utterance < entry[ENTRY.next] then
-    answer = { "PASSED", entry[ENTRY.next] }
-  elseif left then
-    utterance = utterance < 0 and math.max(entry[ENTRY.next], at_least) or utterance
-    entry[ENTRY.principal], entry[ENTRY.next] = principal, utterance + 1
-    entry[ENTRY.tokens], entry[ENTRY.at_ms] = left, now
-    put_entry(entry, ttl_ms)
-    answer = { "ENTERED", utterance }
+  else
+    if utterance < 0 then
+      entry[ENTRY.next] = math.max(entry[ENTRY.next], at_least)
+      utterance = entry[ENTRY.next]
+    end
+    local following = entry[ENTRY.next]
+    if not take_number(entry, utterance) then
+      answer = { "TAKEN", following }
+    elseif left then
+      entry[ENTRY.principal], entry[ENTRY.tokens], entry[ENTRY.at_ms] = principal, left, now
+      put_entry(entry, ttl_ms)
+      answer = { "ENTERED", utterance }
+    end
   end
   answers[#answers + 1] = cmsgpack.pack(answer)
 end

@@ -20,14 +20,14 @@ class Entered(Answer, frozen=True, tag="ENTERED"):
     utterance_index: int
 
 
-class _Passed(Answer, frozen=True, tag="PASSED"):
-    """The caller's index is gone: numbers go on from here."""
+class _Taken(Answer, frozen=True, tag="TAKEN"):
+    """Somebody has the caller's index, or had it: numbers go on from here."""
 
     next_index: int
 
 
-_ENTER_SESSION: Final = Face[Entered | _Passed | Limited](
-    "flows/enter_session", Entered, _Passed, Limited, refuses=("FORBIDDEN",)
+_ENTER_SESSION: Final = Face[Entered | _Taken | Limited](
+    "flows/enter_session", Entered, _Taken, Limited, refuses=("FORBIDDEN",)
 )
 
 
@@ -45,8 +45,8 @@ async def enter_session(
     """Number an utterance, if the session is this principal's ("": nobody's in particular) and did not send too much.
 
     Whoever comes first has the session. It is his, and no number comes twice, until nobody entered or saved it for
-    `ttl_ms`. An index of the caller's own must be larger than all before it, whoever gave them; without one he gets the
-    next, and none below `at_least`, up to which he knows of numbers that the engine may have forgotten.
+    `ttl_ms`. An index of the caller's own must be one that nobody had, in whatever order they come; without one he gets
+    the next, and none below `at_least`, up to which he knows of numbers that the engine may have forgotten.
     """
     try:
         tag = check_session(session_id)
@@ -60,7 +60,6 @@ async def enter_session(
     answer = await _ENTER_SESSION(engine, tag, item)
     if isinstance(answer, No):
         return refuse(answer.code)
-    if isinstance(answer, _Passed):
-        gone = f"utterance_index {index} was given out before, or passed over; {answer.next_index} is the next"
-        return Invalid(gone).refusal
+    if isinstance(answer, _Taken):
+        return Invalid(f"utterance_index {index} was given out before; {answer.next_index} is the next").refusal
     return answer.refusal() if isinstance(answer, Limited) else answer

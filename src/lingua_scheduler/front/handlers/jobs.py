@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
+from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
 from lingua_scheduler.core.explain import Explanation
 from lingua_scheduler.core.ids import is_made_by
 from lingua_scheduler.core.language import UnknownLanguage, reduce_language
@@ -15,6 +15,7 @@ from lingua_scheduler.core.ticket import MAX_WAIT_MS
 from lingua_scheduler.flows.admit import admit
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.enter_session import enter_session
+from lingua_scheduler.flows.return_number import return_number
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.audio import is_own_ref, keep_for_job, whole_result
 from lingua_scheduler.front.submit import Ask
@@ -77,6 +78,10 @@ async def dispatch_job(desk: Desk, request: Request) -> Said:
         ask, assignment, principal=name, request_id=said.request_id or "", trace_id=trace_id, enters=enters
     )
     if isinstance(submitted, Refusal):
+        if numbers and said.utterance_index is not None:
+            # He may come again with it: a refusal is not remembered.
+            with contextlib.suppress(LinguaError):
+                await return_number(desk.engine, said.session_id, name, said.utterance_index)
         return submitted
     job_id, placed = submitted.job_id, submitted.placed
     index = numbers[0] if placed.is_new else None
