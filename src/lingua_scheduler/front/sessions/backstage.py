@@ -151,14 +151,24 @@ class Backstage:
             session_id=about.session_id,
             src_lang=direction.pair.src,
             tgt_lang=direction.pair.tgt,
-            utterance_index=submit.index,
             limits=limits,
             wanted=wanted_of(said.options, said.services, two_way=direction.two_way, wait_ms=self._rules.wait_ms),
             bind_key=said.bind_key,
         )
+
+        async def number() -> int:
+            # No part of the ask: nobody had it before, so there is nothing to remember of where it went.
+            return submit.index
+
         try:
             submitted = await self._desk.delivery.place(
-                ask, assignment_of(said, ref), said.audio, trace_id=said.trace_id, new_id=submit.job_id, waits=waits
+                ask,
+                assignment_of(said, ref),
+                said.audio,
+                trace_id=said.trace_id,
+                enters=number,
+                new_id=submit.job_id,
+                waits=waits,
             )
         except (asyncio.CancelledError, LinguaError):
             await self._erase(ref)
