@@ -174,15 +174,16 @@ class Ledger:
         return [Submit(index, job_id, said)]
 
     def _left(self, index: int) -> None:
-        """It is not being placed any more."""
+        """It is not being placed any more, or nobody waits for that."""
         self._unplaced_bytes -= self._unplaced.pop(index, 0)
+        self._accepted.pop(index, None)
 
     # What becomes of it.
 
     def placed(self, index: int, now_ms: int) -> list[Effect]:
         """It has its job, which may have ended already, or be about to be cancelled."""
+        known, accepted = self.sent.get(index), self._accepted.get(index)
         self._left(index)
-        known, accepted = self.sent.get(index), self._accepted.pop(index, None)
         if known is None:
             return []
         known.is_placed, known.looked_ms = True, now_ms
@@ -210,7 +211,6 @@ class Ledger:
     def refused(self, index: int, refusal: Refusal, now_ms: int) -> list[Effect]:
         """It was not accepted: that is told at once, and in its turn that it is missing."""
         self._left(index)
-        self._accepted.pop(index, None)
         if index not in self.order.awaited:
             return []
         self.sent[index].job_id = ""
@@ -280,6 +280,8 @@ class Ledger:
     def take(self, now_ms: int) -> list[Effect]:
         """What goes out by now, and what that leaves to be done."""
         taken = self.order.take(now_ms)
+        for index in taken.cancel:
+            self._left(index)
         effects = self._abandoned(taken.cancel)
         effects += [self.hints.error(index, GAP_TIMEOUT.upper(), now_ms) for index in taken.cancel]
         if taken.events:

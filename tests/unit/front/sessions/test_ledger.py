@@ -86,6 +86,22 @@ def test_one_that_is_still_being_placed_is_given_up_like_any_other() -> None:
     assert machine.ledger.room_for(0) is None
 
 
+def test_what_is_given_up_while_it_is_being_placed_leaves_room_for_others() -> None:
+    """Nobody tells how the placing ended of what was given up."""
+    machine, large = talk(), bytes(2 * 1024 * 1024)
+    for index in range(4):
+        say(machine, index, audio=large)
+    machine.ledger.accepted(errand(0), START_MS)
+    refused = machine.hear(utterance(4), START_MS)
+    assert messages(refused, ErrorMessage)[0].code == "RATE_LIMITED"
+    effects = machine.tick(START_MS + 10_000)
+    assert [abandon.index for abandon in of(Abandon, effects)] == [0, 1, 2, 3]
+    for index in range(5, 9):
+        say(machine, index, START_MS + 10_000, audio=large)
+    assert shown(machine.placed(0, START_MS + 10_000)) == []
+    assert machine.ledger.room_for(1) is not None, "what was given up leaves once"
+
+
 def test_a_node_in_a_grace_stops_the_clock_of_a_gap() -> None:
     machine = talk()
     said_and_placed(machine, 0, 1)
