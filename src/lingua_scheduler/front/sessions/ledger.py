@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 LOST: Final = "lost"
 #: So many jobs are looked at at once.
 _MAX_LOOKS: Final = 64
+#: Whoever asks the engine next would wait as long, and hear the same.
+_AWAY: Final = ("SCHEDULER_DEPENDENCY_DOWN", "OUTCOME_UNKNOWN")
 
 
 class _InLine(msgspec.Struct):
@@ -149,11 +151,13 @@ class Ledger:
         return self._expect(index, first.said, now_ms, job_id=job_id) + self._advance(now_ms)
 
     def not_numbered(self, refusal: Refusal, now_ms: int) -> list[Effect]:
-        """The first in line may not go on."""
-        first = self._line[0]
-        first.refusal = refusal
-        told = [Write(error_message(refusal, first.said.trace_id)), *self.hints.pressed(refusal, now_ms)]
-        return told + self._advance(now_ms)
+        """The first in line may not go on; if the engine is away, nobody who stands there may."""
+        told: list[Effect] = []
+        for one in self._line if refusal.code in _AWAY else [self._line[0]]:
+            if one.refusal is None:
+                one.refusal = refusal
+                told.append(Write(error_message(refusal, one.said.trace_id)))
+        return told + self.hints.pressed(refusal, now_ms) + self._advance(now_ms)
 
     def _expect(
         self, index: int, said: Said, now_ms: int, *, job_id: str = "", refused: Refusal | None = None

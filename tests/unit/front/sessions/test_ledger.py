@@ -385,6 +385,29 @@ def test_an_engine_that_lost_everything_gets_it_again() -> None:
     assert of(Look, effects) == [Look(0, "c0.j0")]
 
 
+@pytest.mark.parametrize("code", ["SCHEDULER_DEPENDENCY_DOWN", "OUTCOME_UNKNOWN"])
+def test_without_the_engine_all_who_stand_in_line_are_refused_at_once(code: str) -> None:
+    machine = talk()
+    for index in range(3):
+        machine.hear(utterance(index, trace_id=f"t-{index}"), START_MS)
+    machine.hear(utterance(3, b""), START_MS)
+    effects = machine.not_numbered(refuse(code), START_MS + 900)
+    told = [(one.code, one.trace_id) for one in messages(effects, ErrorMessage)]
+    assert told == [(code, "t-0"), (code, "t-1"), (code, "t-2")], "who was refused before is not told again"
+    assert not of(Number, effects)
+    assert [index for _, index, _ in events(effects)] == [0, 1, 2, 3]
+    assert of(Number, machine.hear(utterance(4), START_MS + 901)), "the next one asks again"
+
+
+def test_a_refusal_of_one_number_is_nobody_elses() -> None:
+    machine = talk()
+    for index in range(2):
+        machine.hear(utterance(index), START_MS)
+    effects = machine.not_numbered(refuse("RATE_LIMITED"), START_MS)
+    assert len(messages(effects, ErrorMessage)) == 1
+    assert only(Number, effects) == Number(1, 1)
+
+
 def test_an_instance_that_stops_brings_on_its_way_what_was_said() -> None:
     machine = talk()
     machine.hear(chunk(0, TENTH), START_MS)
