@@ -31,7 +31,8 @@ SPEECH: Final = base64.b64encode(b"speech").decode()
 class Scene(Stage):
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self.words = Words(world.engine, self.delivery, result_ttl_ms=60_000)
+        self.now_ms = 0
+        self.words = Words(world.engine, self.delivery, lambda: self.now_ms, result_ttl_ms=60_000)
 
     async def put(self, node_id: str = "n1") -> str:
         ask = Ask("s1", "en", "zh", wanted=Wanted(preferred_node_id=node_id))
@@ -115,6 +116,39 @@ async def test_who_speaks_to_an_engine_that_stays_away_is_told_so(
         patched.setattr(scene.world.engine, "run", away)
         assert await scene.tell(JobAck(job_id=job_id, attempt_id=1)) == "SCHEDULER_DEPENDENCY_DOWN"
     assert await scene.tell(JobAck(job_id=job_id, attempt_id=1)) == ""
+
+
+@pytest.mark.parametrize(
+    ("most_s", "left_ms", "heard"),
+    [(60.0, 5_000, True), (60.0, 0, False), (60.0, -5_000, False), (0.0, 5_000, False)],
+)
+async def test_a_result_is_told_again_until_its_jobs_time_is_over(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, most_s: float, left_ms: int, heard: bool
+) -> None:
+    """But not for ever; and other words are not."""
+    await scene.join()
+    job_id = await scene.put()
+    errand = scene.delivery.errands.get(job_id, "n1")
+    assert errand is not None
+    assert errand.deadline_ms > 0
+    scene.now_ms = errand.deadline_ms - left_ms
+    run, calls = scene.world.engine.run, 0
+
+    def away_twice(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls <= 2:
+            raise DependencyDown("TEST", "away")
+        return run(*args)
+
+    monkeypatch.setattr(node_words, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(node_words, "RESULT_PATIENCE_S", most_s)
+    monkeypatch.setattr(scene.world.engine, "run", away_twice)
+    away = "SCHEDULER_DEPENDENCY_DOWN"
+    assert await scene.tell(JobAck(job_id=job_id, attempt_id=1)) == away
+    calls = 0
+    assert await scene.tell(JobResult(job_id=job_id, attempt_id=1, success=True)) == ("" if heard else away)
+    assert calls == (3 if heard else 1)
 
 
 async def test_a_mistake_of_ours_is_not_called_an_outage(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

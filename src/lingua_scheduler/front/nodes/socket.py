@@ -24,7 +24,7 @@ from lingua_scheduler.front.nodes.phases import (
     Tell,
 )
 from lingua_scheduler.front.nodes.roster import Roster
-from lingua_scheduler.front.nodes.words import PATIENCE_S, Words
+from lingua_scheduler.front.nodes.words import PATIENCE_S, RESULT_PATIENCE_S, Words
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import CloseCode, error_message, refusal_of
 
@@ -129,7 +129,7 @@ class _Servant:
         self._link = link
         self._live = live
         self._roster = _roster(desk)
-        self._words = Words(desk.engine, desk.delivery, result_ttl_ms=desk.result_ttl_ms)
+        self._words = Words(desk.engine, desk.delivery, desk.clock, result_ttl_ms=desk.result_ttl_ms)
         self._under_way = Background()
 
     async def serve(self) -> None:
@@ -139,8 +139,9 @@ class _Servant:
                 for act in self._live.hear(data):
                     await self._do(act)
         finally:
-            await self._roster.leave(self._link, handover=self._desk.is_draining.is_set())
-            await self._under_way.close(patience_s=PATIENCE_S)
+            is_draining = self._desk.is_draining.is_set()
+            await self._roster.leave(self._link, handover=is_draining)
+            await self._under_way.close(PATIENCE_S if is_draining else RESULT_PATIENCE_S)
 
     async def _do(self, act: Act) -> None:
         """Words go to the engine in their order, but no word waits for the answer to another."""

@@ -24,6 +24,8 @@ from lingua_scheduler.protocol.speech import audio_of
 from lingua_scheduler.views.whereabouts import At, read_whereabouts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lingua_scheduler.front.delivery import Delivery
     from lingua_scheduler.front.nodes.links import Known
     from lingua_scheduler.front.nodes.phases import AttemptMessage
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 #: For so long a word is told again while the engine is away. All flows bear to hear it twice.
 PATIENCE_S: Final = 10.0
+#: A result is worth more: it is told again until its job's time is over, but not for longer than this.
+RESULT_PATIENCE_S: Final = 60.0
 
 #: What of a result is said elsewhere, or is not for its caller.
 _NOT_KEPT: Final = frozenset(
@@ -53,20 +57,28 @@ def result_text(message: JobResult, tts_ref: str = "") -> str:
 class Words:
     """Tells the engine, and whoever else must know."""
 
-    def __init__(self, engine: Engine, delivery: Delivery, *, result_ttl_ms: int) -> None:
+    def __init__(self, engine: Engine, delivery: Delivery, now: Callable[[], int], *, result_ttl_ms: int) -> None:
         self._engine = engine
         self._delivery = delivery
+        self._now = now
         self._result_ttl_ms = result_ttl_ms
 
     async def tell(self, known: Known, message: AttemptMessage) -> Refusal | None:
         """Tell it, for a while also to an engine that is away. None: it was taken."""
         try:
-            return await insist(lambda: self._tell(known, message), PATIENCE_S)
+            return await insist(lambda: self._tell(known, message), self._patience_s(known, message))
         except LinguaError as error:
             refusal = refusal_of(error)
             if refusal.code == "INTERNAL":
                 raise
             return refusal
+
+    def _patience_s(self, known: Known, message: AttemptMessage) -> float:
+        """For how long a word is told again. When a job's time is over is known where it was carried from."""
+        errand = self._delivery.errands.get(message.job_id, known.node_id)
+        if errand is None or not isinstance(message, JobResult):
+            return PATIENCE_S
+        return max(PATIENCE_S, min(RESULT_PATIENCE_S, (errand.deadline_ms - self._now()) / 1000))
 
     async def _tell(self, known: Known, message: AttemptMessage) -> Refusal | None:
         attempt = (self._engine, message.job_id, message.attempt_id, known.node_id, known.epoch)
