@@ -342,6 +342,23 @@ class TestACallerWithoutARequestIdWhoDoesNotHear:
             assert await states(world) == ["CANCELLED"]
             assert [(event.kind, event.attempt) for event in await events(world)] == [("ended", 1), ("fenced", 1)]
 
+    async def test_he_went_away_and_chose_its_id_himself(self, world: World) -> None:
+        """Another may know it too: what becomes of it is for them to say."""
+        executed = asyncio.Event()
+
+        async def hold_back(run: Run) -> bytes:
+            await run()
+            executed.set()
+            return await asyncio.Future()
+
+        await join(world, "n1")
+        async with submitting(meddled(world.engine, dispatch=hold_back), new_id=f"{CELL}.chosen") as (_, task):
+            await executed.wait()
+            task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled()
+            assert await states(world) == ["RESERVED"]
+
     async def test_the_answer_was_lost(self, world: World) -> None:
         async def lose(run: Run) -> bytes:
             await run()

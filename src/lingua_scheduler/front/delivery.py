@@ -206,7 +206,10 @@ class Delivery:
         try:
             carried = await self._carried(*new[-1])
         except asyncio.CancelledError:
-            if not request_id:
+            # Whoever else knows it by its id, or by its request, may go on with it.
+            if request_id or new_id:
+                self.carry_soon(job_id, submitted.placed.attempt_id)
+            else:
                 self._drop(job_id)
             raise
         except OutcomeUnknown as unknown:

@@ -185,8 +185,8 @@ class Submitter:
         remember, for no other job has it. A job that exists already keeps the one that it was made with.
         `at_once` is called with a new job and its index before anything else is waited for: what follows may take a
         moment. `new_id` is the id of a job that somebody must know before it exists; nobody else may have used it, and
-        he does not ask again: if he cannot hear of his job, it is dropped. `waits` is called when it begins to wait for
-        a node.
+        he does not ask again: if he cannot be told how it went, it is dropped. If he is cancelled that is left to him,
+        for another may know the id too, and go on with the job. `waits` is called when it begins to wait for a node.
         """
         tags = _Tags(trace_id, enters, at_once, waits)
         if not request_id:
@@ -266,7 +266,8 @@ class Submitter:
         try:
             return await self._make(job_id, ask, tags)
         except asyncio.CancelledError:
-            await self._drop(job_id, "the caller is gone")
+            if asks_again:
+                await self._drop(job_id, "the caller is gone")
             raise
         except OutcomeUnknown as unknown:
             if asks_again:

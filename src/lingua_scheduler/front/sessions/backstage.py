@@ -132,7 +132,10 @@ class Backstage:
         return new_job_id(self._desk.cell, maker)
 
     async def place(self, about: About, submit: Submit, waits: Callable[[], None]) -> Refusal | None:
-        """Store the audio and place the job; `waits` is told if it must wait. What is not placed leaves nothing."""
+        """Store the audio and place the job; `waits` is told if it must wait. What is not placed leaves nothing.
+
+        Whoever is cancelled meanwhile leaves the job, if there is one, as it is: to `withdraw`, or to another owner.
+        """
         said, ref = submit.said, audio_ref_of(submit.job_id)
         limits = limits_of(said.options, self._rules.job)
         stored = await store_audio(
@@ -170,7 +173,7 @@ class Backstage:
                 new_id=submit.job_id,
                 waits=waits,
             )
-        except (asyncio.CancelledError, LinguaError):
+        except LinguaError:
             await self._erase(ref)
             raise
         if isinstance(submitted, Refusal):
@@ -186,6 +189,11 @@ class Backstage:
     async def cancel(self, job_id: str) -> None:
         """Nobody waits for this job any more."""
         await cancel(self._engine, job_id, "its client waits no longer")
+
+    async def withdraw(self, job_id: str) -> None:
+        """The same for one whose placing was cancelled: whatever came of that by now is undone."""
+        await self.cancel(job_id)
+        await erase_audio(self._engine, audio_ref_of(job_id))
 
     async def release(self, job_id: str, speech_ref: str | None) -> None:
         """Erase what was said, what came of it, and the audio of both: where that is, its result says."""

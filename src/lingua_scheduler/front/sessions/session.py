@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _PATIENCE_S: Final = 60.0
 #: An answer waits for the engine as long as its client waits for the answer.
 _FOREVER_S: Final = 86_400.0
+#: How often it is seen, when an instance stops, whether what is under way has come to wait for a slot.
+_OFTEN_S: Final = 0.1
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +66,8 @@ class Session:
         self._timer: asyncio.TimerHandle | None = None
         self._numbering: asyncio.Task[None] | None = None
         self._submitting: dict[int, asyncio.Task[None]] = {}
+        #: Those of them whose jobs wait for a slot: the engine has them.
+        self._waiting: set[int] = set()
         self._deliverer: asyncio.Task[None] | None = None
         self._is_wished = False
         self._saver = Saver(talk.ledger.save, partial(self._stage.save, owner=owner), create=create)
@@ -188,26 +192,34 @@ class Session:
         task = asyncio.create_task(self._place(submit), name=f"placing {submit.index} of session {self.id}")
         self._submitting[submit.index] = task
         self._background.keep(task)
-        task.add_done_callback(lambda _: self._submitting.pop(submit.index, None))
+        task.add_done_callback(lambda _: self._not_submitting(submit.index))
+
+    def _not_submitting(self, index: int) -> None:
+        self._submitting.pop(index, None)
+        self._waiting.discard(index)
 
     async def _place(self, submit: Submit) -> None:
         """Saved first: whoever goes on with this session elsewhere knows that it was said."""
         try:
             await self._saver.save()
-            refusal = await self._stage.place(self.talk.ledger.about, submit, self._busy)
+            refusal = await self._stage.place(self.talk.ledger.about, submit, partial(self._busy, submit.index))
         except SessionTaken:
             self.replaced()
             return
         except LinguaError as error:
             refusal = _not_accepted(error)
+        if self.is_over:
+            # Whoever goes on with this session has seen the job, or will.
+            return
         if refusal is not None:
             self._sessions.forget_job(submit.job_id)
             self.carry(self.talk.refused(submit.index, refusal, self._now()))
         else:
             self.carry(self.talk.placed(submit.index, self._now()))
 
-    def _busy(self) -> None:
+    def _busy(self, index: int) -> None:
         """Nobody has room for a job of this session just now."""
+        self._waiting.add(index)
         if not self.is_over:
             self.carry(self.talk.busy(self._now()))
 
@@ -219,9 +231,11 @@ class Session:
 
     async def _cancel(self, placing: asyncio.Task[None] | None, job_id: str) -> None:
         """A job that is being placed may exist by now, or not."""
+        undo = self._stage.cancel
         if placing is not None:
             await asyncio.wait([placing])
-        await insist(partial(self._stage.cancel, job_id), _PATIENCE_S)
+            undo = self._stage.withdraw
+        await insist(partial(undo, job_id), _PATIENCE_S)
 
     async def _look(self, look: Look) -> None:
         seen = await self._stage.look(look.job_id)
@@ -306,20 +320,23 @@ class Session:
             self.carry(self.talk.reopen(self._now()))
 
     def replaced(self) -> None:
-        """Another connection goes on with this session: nothing that is done here counts any more."""
+        """Another connection goes on with this session: nothing that is said here counts any more.
+
+        What is being placed is saved, and the other waits for it: it is placed all the same.
+        """
         if not self.is_over:
             self._end()
             self._hang_up(CloseCode.REPLACED)
 
     def _forget(self) -> None:
         self._end()
+        for task in self._submitting.values():
+            task.cancel()
         self._spawn(insist(partial(self._stage.drop, self.id, self.owner), _PATIENCE_S), "forgetting")
 
     def _end(self) -> None:
         self.is_over = True
         self._sessions.remove(self)
-        for task in self._submitting.values():
-            task.cancel()
         self._arm()
 
     def _hang_up(self, code: CloseCode, detail: str = "") -> None:
@@ -334,12 +351,16 @@ class Session:
         self._deliverer = None
 
     def _under_way(self) -> list[asyncio.Task[None]]:
-        """What is being done for what was said."""
+        """What is being done for what was said, and not yet known to the engine."""
         numbering = self._numbering
-        return [*([numbering] if numbering and not numbering.done() else []), *self._submitting.values()]
+        placing = [task for index, task in self._submitting.items() if index not in self._waiting]
+        return [*([numbering] if numbering and not numbering.done() else []), *placing]
 
     async def leave(self, patience_s: float) -> None:
-        """This instance stops: what was said is brought on its way, and the session can go on elsewhere."""
+        """This instance stops: what was said is brought on its way, and the session can go on elsewhere.
+
+        A job that waits for a slot goes on doing so in the engine; only nobody here waits for it.
+        """
         if self.is_over:
             return
         self._hang_up(CloseCode.RESTART)
@@ -347,10 +368,12 @@ class Session:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience_s):
                 while under_way := self._under_way():
-                    await asyncio.wait(under_way)
+                    await asyncio.wait(under_way, timeout=_OFTEN_S)
         with contextlib.suppress(LinguaError, SessionTaken):
             await self._saver.save()
         self._end()
+        for index in self._waiting:
+            self._submitting[index].cancel()
 
 
 def _not_accepted(error: LinguaError) -> Refusal:

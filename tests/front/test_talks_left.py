@@ -1,0 +1,114 @@
+"""What becomes of an utterance that is still being placed when its session ends here, or nobody waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lingua_scheduler.core.cell import Cell
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.front.sessions.backstage import audio_ref_of
+from lingua_scheduler.views.audio import read_audio
+from lingua_scheduler.views.cell import read_cell
+from tests.support.doors import PATIENCE_S
+from tests.support.talks import client, keep, node, open_instance, outcomes, translate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from lingua_scheduler.front.sessions.session import Session
+    from tests.support.doors import Open
+    from tests.support.servers import Server
+    from tests.support.talks import Client
+
+
+@pytest.fixture
+async def instance(server: Server) -> AsyncIterator[Open]:
+    async with open_instance(server.url, sessions__wait_ms=20_000) as opened:
+        yield opened
+
+
+def session_of(instance: Open, ann: Client) -> Session:
+    session = instance.desk.sessions.get(ann.session_id)
+    assert session is not None
+    return session
+
+
+async def states(instance: Open) -> dict[str, str]:
+    cell = await read_cell(instance.desk.engine, instance.desk.cell)
+    assert isinstance(cell, Cell)
+    return {job_id: job.state for job_id, job in cell.jobs.items()}
+
+
+@pytest.mark.parametrize("stops", [False, True])
+async def test_what_waits_for_a_slot_goes_on_waiting_for_whoever_goes_on(instance: Open, stops: bool) -> None:
+    """Whether the session was taken over, or its instance stops and gives up all that is under way."""
+    async with node(instance, answer=keep, slots=1) as n1:
+        async with client(instance) as ann:
+            await ann.begin()
+            await ann.utter(0)
+            first = await n1.job()
+            await ann.utter(1)
+            await ann.until("backpressure")
+            if stops:
+                await instance.desk.sessions.close()
+                assert len(instance.desk.sessions.background) == 0
+            else:
+                session_of(instance, ann).replaced()
+            assert await ann.closed() == (1012 if stops else 4409)
+        assert "WAITING" in (await states(instance)).values()
+        async with client(instance) as again:
+            await again.begin(resume_token=ann.token, last_event_id=0)
+            await n1.result(first, **translate(first))
+            second = await n1.job()
+            assert second["audio"]
+            await n1.result(second, **translate(second))
+            assert outcomes(await again.answers(2)) == [(0, "meant 0"), (1, "meant 1")]
+
+
+async def test_what_is_being_placed_when_its_session_is_taken_over_is_the_new_owners(
+    instance: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, begun, gate = instance.desk.delivery.place, asyncio.Event(), asyncio.Event()
+
+    async def slowly(*args: Any, **named: Any) -> Any:
+        begun.set()
+        await gate.wait()
+        return await place(*args, **named)
+
+    monkeypatch.setattr(instance.desk.delivery, "place", slowly)
+    async with node(instance), client(instance) as ann, client(instance) as again:
+        await ann.begin()
+        await ann.utter(0)
+        await begun.wait()
+        session_of(instance, ann).replaced()
+        await again.begin(resume_token=ann.token, last_event_id=0)
+        gate.set()
+        assert outcomes(await again.answers(1)) == [(0, "meant 0")]
+        assert not ann.all("error"), "nobody tells the old client how it went"
+
+
+async def test_what_is_given_up_while_it_waits_for_a_slot_leaves_nothing(server: Server) -> None:
+    async with (
+        open_instance(server.url, sessions__wait_ms=20_000, sessions__gap_ms=300) as instance,
+        node(instance, answer=keep, slots=1) as n1,
+        client(instance) as bob,
+        client(instance) as ann,
+    ):
+        await bob.begin()
+        await bob.utter(0)
+        await n1.job()
+        await ann.begin()
+        await ann.utter(0)
+        await ann.until("backpressure")
+        (waits,) = [job_id for job_id, state in (await states(instance)).items() if state == "WAITING"]
+        ref = audio_ref_of(waits)
+        assert not isinstance(await read_audio(instance.desk.engine, ref), Refusal)
+        await ann.utter(1, b"")
+        assert outcomes(await ann.answers(2))[0] == (0, "gap_timeout")
+        async with asyncio.timeout(PATIENCE_S):
+            while not isinstance(await read_audio(instance.desk.engine, ref), Refusal):  # noqa: ASYNC110 - only it knows
+                await asyncio.sleep(0.01)
+        assert (await states(instance)).get(waits, "CANCELLED") == "CANCELLED"
