@@ -139,6 +139,31 @@ async def test_a_caller_who_goes_in_between_leaves_a_job_that_was_delivered(
     assert (job.state, len(tape.messages())) == ("ACCEPTED", 1)
 
 
+@pytest.mark.parametrize(
+    ("named", "assigned", "state"),
+    [({"new_id": f"{CELL}.own"}, 1, "DISPATCHED"), ({"request_id": "r1"}, 1, "DISPATCHED"), ({}, 0, "CANCELLED")],
+)
+async def test_a_caller_who_goes_while_it_is_carried_leaves_what_others_can_name(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, named: dict[str, Any], assigned: int, state: str
+) -> None:
+    begun = asyncio.Event()
+
+    async def hold_back(*_: Any) -> Any:
+        begun.set()
+        await asyncio.Future()
+
+    tape = await stage.join()
+    with monkeypatch.context() as patched:
+        patched.setattr("lingua_scheduler.front.delivery.read_audio", hold_back)
+        task = asyncio.create_task(stage.delivery.place(ASK, HEARD, **named))
+        await begun.wait()
+        task.cancel()
+        await asyncio.wait([task])
+    await stage.delivery.close()
+    assert len(tape.messages("job_assign")) == assigned
+    assert [job.state for job in (await stage.world.cell()).jobs.values()] == [state]
+
+
 @pytest.mark.parametrize("request_id", ["", "r1"])
 async def test_a_job_that_its_caller_cannot_hear_of_can_be_asked_for_again(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, request_id: str
