@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
@@ -119,7 +120,9 @@ class Door:
         principal = self._admit(route.scope, scope, headers)
         if isinstance(principal, Refusal):
             return principal
-        return await self._call(route, Request(principal, trace_id, named=found.named, headers=headers), scope, receive)
+        request = Request(principal, trace_id, named=found.named, headers=headers)
+        said = await self._call(route, request, scope, receive)
+        return _farewell(said, trace_id) if route.begins and self._desk.is_draining.is_set() else said
 
     async def _call(self, route: Route, request: Request, scope: Scope, receive: Receive) -> Said:
         """Read what the route reads, and let it answer."""
@@ -138,6 +141,8 @@ class Door:
             impostor = self._desk.auth.check_node(request.principal, getattr(said, route.speaks_for), said.node_secret)
             if impostor is not None:
                 return impostor
+        if route.begins and self._desk.is_draining.is_set():
+            return refuse("SHUTTING_DOWN")
         work = route.handle(self._desk, request)
         return await (_while_heard(work, receive) if _waits(request) else work)
 
@@ -259,6 +264,12 @@ def _reply(said: Said, trace_id: str) -> Reply:
     if isinstance(said, Refusal):
         return refused(said, trace_id)
     return Reply(encode(said), headers=(("cache-control", "no-store"),))
+
+
+def _farewell(said: Said, trace_id: str) -> Reply:
+    """The last answer on its connection: whatever comes next is to be asked elsewhere."""
+    reply = _reply(said, trace_id)
+    return replace(reply, headers=(*reply.headers, ("connection", "close")))
 
 
 async def _refuse_handshake(reply: Reply, trace: Trace, receive: Receive, send: Send) -> None:

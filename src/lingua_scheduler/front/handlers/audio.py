@@ -107,6 +107,7 @@ ROUTES: Final = (
         "Keep audio for a job that will name it.",
         answers=AudioAnswer,
         reads_raw=True,
+        begins=True,
         most_bytes=MAX_AUDIO_BYTES,
         refuses=("PAYLOAD_TOO_LARGE",),
         tag="audio",

@@ -184,6 +184,7 @@ ROUTES: Final = (
         "Place a job.",
         answers=DispatchAnswer,
         reads=read_dispatch,
+        begins=True,
         refuses=(
             "NO_CAPABLE_NODE",
             "ALL_CANDIDATES_FULL_OR_FAILED",

@@ -1,0 +1,62 @@
+"""An instance that is about to stop begins nothing new, and lets everybody finish."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.house import eventually
+
+if TYPE_CHECKING:
+    from tests.support.house import House
+
+NODE = {"node_id": "n1", "semantic_langs": ["en", "zh"], "max_concurrent_jobs": 4}
+
+
+@pytest.mark.parametrize(
+    ("path", "sent"),
+    [
+        ("/v1/node/register", {"json": NODE}),
+        ("/v1/node/poll", {"json": {"node_id": "n1", "wait_ms": 15_000}}),
+        ("/v1/dispatch/f2f", {"json": {"session_id": "s", "src_lang": "en", "tgt_lang": "zh"}}),
+        ("/v1/audio", {"content": bytes(2 * 1024 * 1024)}),
+    ],
+)
+async def test_nothing_begins(house: House, path: str, sent: dict[str, Any]) -> None:
+    await house.post("/v1/node/register", NODE)
+    house.serving.desk.drain()
+    answer = await house.http.post(path, **sent)
+    refused = answer.json()
+    assert (answer.status_code, refused["error"], refused["retryable"]) == (503, "SHUTTING_DOWN", True)
+    assert (answer.headers["connection"], answer.headers["retry-after"]) == ("close", "1")
+
+
+async def test_what_began_comes_to_its_end(house: House) -> None:
+    await house.post("/v1/node/register", NODE)
+    first, second, third = [await house.dispatch() for _ in range(3)]
+    house.serving.desk.drain()
+    attempts = [{name: job[name] for name in ("job_id", "attempt_id", "node_id")} for job in (first, second)]
+    answer = await house.http.post("/v1/job/ack", json=attempts[0])
+    assert (answer.status_code, answer.headers.get("connection")) == (200, None)
+    assert (await house.post("/v1/job/done", attempts[0] | {"status": "ok"}))["state"] == "FINISHED"
+    assert (await house.post("/v1/job/fail", attempts[1] | {"reason": "no"}))["ok"]
+    assert (await house.post("/v1/job/cancel", {"job_id": third["job_id"]}))["state"] == "CANCELLED"
+    assert (await house.post("/v1/node/heartbeat", {"node_id": "n1"}))["ok"]
+    assert (await house.get(f"/v1/job/{first['job_id']}"))["state"] == "FINISHED"
+    assert (await house.get("/livez")) == {"ok": True}
+
+
+async def test_an_open_poll_is_answered_and_is_the_last_on_its_connection(house: House) -> None:
+    await house.post("/v1/node/register", NODE)
+    before = len(asyncio.all_tasks())
+    polling = asyncio.create_task(house.http.post("/v1/node/poll", json={"node_id": "n1", "wait_ms": 15_000}))
+
+    async def is_waiting() -> bool:
+        return len(asyncio.all_tasks()) >= before + 3
+
+    await eventually(is_waiting)
+    house.serving.desk.drain()
+    answer = await polling
+    assert (answer.status_code, answer.json(), answer.headers["connection"]) == (200, {"jobs": []}, "close")
