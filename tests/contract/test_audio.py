@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.house import House
+
 if TYPE_CHECKING:
-    from tests.support.house import House
+    from tests.support.servers import Server
 
 SOUND = bytes(range(256)) * 40
 
@@ -120,3 +122,12 @@ async def test_refusals(house: House) -> None:
     assert (nothing.status_code, nothing.json()["error"]) == (400, "INVALID_MESSAGE")
     gone = await house.dispatch(status=404, audio_ref="audio-" + "0" * 32)
     assert gone["error"] == "UNKNOWN_AUDIO"
+
+
+async def test_uploads_and_jobs_of_a_credential_are_counted_together(server: Server) -> None:
+    async with House(server.url, **{"rates.submits_per_s": 1, "rates.submits_burst": 2}).open() as house:
+        await upload(house)
+        await house.dispatch(status=422)
+        answer = await house.http.post("/v1/audio", content=SOUND)
+        assert (answer.status_code, answer.json()["error"]) == (429, "RATE_LIMITED")
+        assert 0 < answer.json()["retry_after_ms"] <= 1_000

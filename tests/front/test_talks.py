@@ -10,6 +10,7 @@ import pytest
 
 from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.front.buckets import admit_guess
 from lingua_scheduler.front.pairing import offer_pairing
 from lingua_scheduler.protocol.frames import AudioFrame, FinalFrame, encode_frame
 from lingua_scheduler.views.audio import read_audio
@@ -320,3 +321,39 @@ async def test_what_is_played_is_shown(instance: Open) -> None:
         await ann.say("tts_play_ended", trace_id="t-0", group_id="g", ts_end_ms=1)
         await ann.shown("TTS_PLAY_ENDED")
         assert (ann.heard[-1]["utterance_index"], ann.heard[-1]["trace_id"]) == (0, "t-0")
+
+
+async def test_who_opens_too_many_sessions_is_sent_away(server: Server) -> None:
+    async with open_instance(server.url, rates__submits_per_s=1, rates__submits_burst=2) as instance:
+        for _ in range(2):
+            async with client(instance) as ann:
+                assert (await ann.begin())["type"] == "session_init_ack"
+        async with client(instance) as ann:
+            assert (await ann.begin())["error"] == "RATE_LIMITED"
+            assert await ann.closed() == 4429
+
+
+async def test_who_guesses_too_many_pairing_codes_is_not_told_the_right_one(server: Server) -> None:
+    as_ann, as_bob = {"token": "ann-has-this-token"}, {"token": "bob-has-this-token"}
+    tokens = (f"ann:{as_ann['token']}", f"bob:{as_bob['token']}")
+    flags = {"auth__session_tokens": tokens, "auth__nodes": "open", "rates__pairings_burst": 2}
+    async with open_instance(server.url, **flags) as instance, node(instance, "n1"):
+        code = await offer_pairing(instance.desk.engine, instance.desk.cell, "n1")
+        wrong = "000000" if code != "000000" else "000001"
+        async with client(instance) as ann:
+            for _ in range(2):
+                told = await ann.begin(pairing_code=wrong, **as_ann)
+                assert told["error"] == "INVALID_PAIRING_CODE"
+            assert (await ann.begin(pairing_code=code, **as_ann))["error"] == "RATE_LIMITED"
+            assert await ann.closed() == 4429
+        async with client(instance) as ann:
+            assert (await ann.begin(**as_ann))["type"] == "session_init_ack"
+        async with client(instance) as bob:
+            assert (await bob.begin(pairing_code=code, **as_bob))["assigned_node_id"] == "n1"
+
+
+async def test_guesses_without_a_credential_are_counted_by_address(server: Server) -> None:
+    async with open_instance(server.url, rates__pairings_burst=1) as instance:
+        desk = instance.desk
+        tries = [await admit_guess(desk, "", client) for client in ("10.0.0.1", "10.0.0.1", "fe80::1%eth0")]
+        assert [isinstance(one, Refusal) for one in tries] == [False, True, False]

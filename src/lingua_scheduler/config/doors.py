@@ -172,7 +172,18 @@ class Auth(Section):
 class Rates(Section):
     """How much one caller may ask for: so much each second, and so much at once after a pause."""
 
-    submits_per_s: int = Field(default=200, ge=1, le=1_000_000, description="Jobs of one credential in a second.")
-    submits_burst: int = Field(default=400, ge=1, le=1_000_000, description="Jobs of one credential at once.")
+    submits_per_s: int = Field(
+        default=200, ge=1, le=1_000_000, description="Jobs, uploads and new sessions of one credential in a second."
+    )
+    submits_burst: int = Field(
+        default=400, ge=1, le=1_000_000, description="Jobs, uploads and new sessions of one credential at once."
+    )
     utterances_per_s: int = Field(default=20, ge=1, le=1_000_000, description="Utterances of one session in a second.")
     utterances_burst: int = Field(default=40, ge=1, le=1_000_000, description="Utterances of one session at once.")
+    pairings_per_s: int = Field(
+        default=1,
+        ge=1,
+        le=1_000_000,
+        description="Pairing codes that one credential, or one address without any, may try in a second.",
+    )
+    pairings_burst: int = Field(default=10, ge=1, le=1_000_000, description="The same at once.")

@@ -14,6 +14,7 @@ from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.flows.store_audio import store_audio
 from lingua_scheduler.front.assignment import read_assignment
 from lingua_scheduler.front.audio import AUDIO_TTL_MS, new_audio_ref
+from lingua_scheduler.front.buckets import admit_new
 from lingua_scheduler.front.web import Query, Reply, Route
 from lingua_scheduler.protocol.http import AudioAnswer
 from lingua_scheduler.views.audio import read_audio
@@ -37,6 +38,9 @@ _is_audio: Final = re.compile(
 
 async def upload(desk: Desk, request: Request) -> Said:
     """Keep audio for a job that will name it."""
+    admitted = await admit_new(desk, request.principal.name)
+    if isinstance(admitted, Refusal):
+        return admitted
     ref = new_audio_ref()
     stored = await store_audio(
         desk.engine,
@@ -109,7 +113,7 @@ ROUTES: Final = (
         reads_raw=True,
         begins=True,
         most_bytes=MAX_AUDIO_BYTES,
-        refuses=("PAYLOAD_TOO_LARGE",),
+        refuses=("PAYLOAD_TOO_LARGE", "RATE_LIMITED"),
         tag="audio",
     ),
     Route(

@@ -12,12 +12,12 @@ from lingua_scheduler.core.ids import is_made_by
 from lingua_scheduler.core.language import UnknownLanguage, reduce_language
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.core.ticket import MAX_WAIT_MS
-from lingua_scheduler.flows.admit import admit
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.enter_session import enter_session
 from lingua_scheduler.flows.return_number import return_number
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.audio import is_own_ref, keep_for_job, whole_result
+from lingua_scheduler.front.buckets import admit_new
 from lingua_scheduler.front.submit import Ask
 from lingua_scheduler.front.web import Query, Route
 from lingua_scheduler.protocol.fields import cut
@@ -110,7 +110,7 @@ async def _enter(desk: Desk, name: str, said: DispatchRequest, limits: Limits) -
     """
     rates = desk.settings.rates
     admitted, entered, kept = await asyncio.gather(
-        admit(desk.engine, name or "nobody", rates.submits_per_s, rates.submits_burst),
+        admit_new(desk, name),
         enter_session(
             desk.engine,
             said.session_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,7 +13,6 @@ from lingua_scheduler.core.ids import new_job_id
 from lingua_scheduler.core.job_state import LIVE_STATES
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.replay import FORGOTTEN, Missing
-from lingua_scheduler.flows.admit import admit
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.drop_session import drop_session
 from lingua_scheduler.flows.enter_session import enter_session
@@ -23,6 +22,7 @@ from lingua_scheduler.flows.save_session import save_session
 from lingua_scheduler.flows.store_audio import store_audio
 from lingua_scheduler.flows.take_session import take_session
 from lingua_scheduler.front.assignment import Assignment
+from lingua_scheduler.front.buckets import admit_guess, admit_new
 from lingua_scheduler.front.sessions.results import missing_result, read_result, translation_result, tts_ref_of
 from lingua_scheduler.front.sessions.state import Saved, pack_state, unpack_state
 from lingua_scheduler.front.submit import Ask
@@ -37,15 +37,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lingua_scheduler.core.replay import Event
+    from lingua_scheduler.flows.admit import Admitted
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.front.sessions.effects import Number, Submit
     from lingua_scheduler.front.sessions.rules import SessionRules
     from lingua_scheduler.front.sessions.said import Said
     from lingua_scheduler.front.sessions.state import About, Sent
     from lingua_scheduler.protocol.session import MissingResult, TranslationResult
-
-#: The bucket of those who need no token.
-_NOBODY: Final = "nobody"
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -63,8 +61,15 @@ class Backstage:
         self._engine = desk.engine
         self._rules = rules
 
-    async def paired(self, code: str) -> str | Refusal:
-        """The node that a pairing code stands for."""
+    async def admits(self, principal: str) -> Admitted | Refusal:
+        """Whether somebody may have one more session, or utterance."""
+        return await admit_new(self._desk, principal)
+
+    async def paired(self, code: str, principal: str, client: str) -> str | Refusal:
+        """The node that a pairing code stands for, unless too many codes were tried."""
+        admitted = await admit_guess(self._desk, principal, client)
+        if isinstance(admitted, Refusal):
+            return admitted
         pairing = await read_pairing(self._engine, code)
         return pairing if isinstance(pairing, Refusal) else pairing.node_id
 
@@ -106,11 +111,7 @@ class Backstage:
 
     async def enter(self, about: About, number: Number) -> int | Refusal:
         """One more utterance: whether it may come, and its number, which is never below what was given before."""
-        rates = self._desk.settings.rates
-        admitted, index = await asyncio.gather(
-            admit(self._engine, about.principal or _NOBODY, rates.submits_per_s, rates.submits_burst),
-            self._enter(about, number),
-        )
+        admitted, index = await asyncio.gather(self.admits(about.principal), self._enter(about, number))
         return admitted if isinstance(admitted, Refusal) else index
 
     async def _enter(self, about: About, number: Number) -> int | Refusal:

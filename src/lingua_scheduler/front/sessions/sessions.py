@@ -61,11 +61,14 @@ class Sessions:
 
     # Beginning, and going on.
 
-    async def begin(self, begin: Begin, principal: str, trace_id: str) -> tuple[Session, str] | Refusal:
-        """A new session, saved, and its token. `Refusal`: the pairing code stands for no node."""
+    async def begin(self, begin: Begin, principal: str, client: str, trace_id: str) -> tuple[Session, str] | Refusal:
+        """A new session, saved, and its token. `Refusal`: there are too many, or the code stands for no node."""
         init, paired = begin.init, ""
+        admitted = await self.stage.admits(principal)
+        if isinstance(admitted, Refusal):
+            return admitted
         if begin.pairing_code:
-            found = await self.stage.paired(begin.pairing_code)
+            found = await self.stage.paired(begin.pairing_code, principal, client)
             if isinstance(found, Refusal):
                 return found
             paired = found

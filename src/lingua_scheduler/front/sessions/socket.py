@@ -91,12 +91,18 @@ class _Entrance:
             except Invalid as invalid:
                 return self._opening.manners.bad(invalid.refusal, trace_id)
             return session, connection
-        begun = await self._sessions.begin(wanted, principal.name, trace_id)
+        begun = await self._sessions.begin(wanted, principal.name, self._peer.client, trace_id)
         if isinstance(begun, Refusal):
-            return self._opening.manners.bad(begun, trace_id)
+            return self._refuse(begun, trace_id)
         session, token = begun
         session.welcome(connection, token)
         return session, connection
+
+    def _refuse(self, refusal: Refusal, trace_id: str) -> list[Effect]:
+        """There is no session for him: he may ask otherwise, unless he asks too much."""
+        if refusal.code == "RATE_LIMITED":
+            return [Close(CloseCode.RATE_LIMITED, refusal.detail)]
+        return self._opening.manners.bad(refusal, trace_id)
 
     def _principal(self, wanted: Begin | Resume) -> Principal | Refusal:
         if self._peer.principal is not None:
