@@ -280,7 +280,7 @@ KINDS: Final[dict[str, Kind]] = {
     "handover": _BOOL,
     "overloaded": _BOOL,
     "retry_after_ms": _whole(0, 86_400_000),
-    "result_ttl_ms": _whole(1, 86_400_000),
+    "result_ttl_ms": _whole(1, 172_800_000),
     "utterance_index": _whole(0, 2**53),
     "seed": _whole(0, 2**32 - 1).but(None),
     "limits": _LIMITS,

@@ -10,8 +10,8 @@ from lingua_scheduler.store.keys import audio_tag
 
 #: Whatever the settings say.
 MAX_AUDIO_BYTES: Final = 4 * 1024 * 1024
-#: No audio is ever kept longer at one word.
-MAX_KEPT_MS: Final = 86_400_000
+#: No audio is ever kept longer at one word: it outlives a job, or waits for a session with its result; each has a day.
+MAX_KEPT_MS: Final = 2 * 86_400_000
 MAX_OWNER_CHARS: Final = 128
 #: `audio/wav`, `pcm16`, …
 MAX_MEDIA_CHARS: Final = 128

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 #: A result is text (audio goes by reference); this is the largest message a node may send.
 MAX_RESULT_CHARS: Final = 4 * 1024 * 1024
-MAX_TTL_MS: Final = 86_400_000
+#: A session has at most a day to come back for it, and it may have to wait for an earlier one.
+MAX_TTL_MS: Final = 2 * 86_400_000
 DEFAULT_TTL_MS: Final = Rules().result_ttl_ms
 
 _DONE: Final = Face("flows/done", Moved, refuses=ATTEMPT_REFUSALS)

@@ -10,8 +10,8 @@ from lingua_scheduler.store.keys import session_tag
 
 #: Far enough below what the engine counts exactly that numbers can go on growing behind it.
 MAX_INDEX: Final = 2**52
-#: How long a session may be remembered after its last use.
-MAX_SESSION_MS: Final = 86_400_000
+#: How long a session may be remembered after its last use: as long as any record of a job, and a day.
+MAX_SESSION_MS: Final = 31 * 86_400_000
 #: Of what must be shown to take a session over.
 MAX_TOKEN_CHARS: Final = 128
 #: What a session needs to go on elsewhere is numbers and names, no text and no audio.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
     from lingua_scheduler.views.job import Job
 
-#: Speech that came of a job is kept as long as its session can come back for it, and a while longer.
-SPEECH_TTL_MS: Final = 240_000
 #: How long audio is kept that nobody needs yet, and after the time of the job that needed it.
 AUDIO_TTL_MS: Final = 120_000
 

@@ -13,7 +13,7 @@ from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.started import started
 from lingua_scheduler.flows.stopped import stopped
 from lingua_scheduler.flows.store_audio import store_audio
-from lingua_scheduler.front.audio import SPEECH_TTL_MS, speech_ref
+from lingua_scheduler.front.audio import speech_ref
 from lingua_scheduler.front.web import LARGE_BYTES, Route
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.failures import failing, missing_service
@@ -103,7 +103,7 @@ async def _keep_speech(desk: Desk, said: DoneRequest) -> str | Refusal:
         audio,
         owner=said.job_id,
         media=media if isinstance(media, str) else "",
-        ttl_ms=SPEECH_TTL_MS,
+        ttl_ms=desk.result_ttl_ms,
     )
     return stored if isinstance(stored, Refusal) else ref
 

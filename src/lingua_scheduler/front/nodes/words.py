@@ -14,7 +14,7 @@ from lingua_scheduler.flows.fail import Failed, fail
 from lingua_scheduler.flows.started import started
 from lingua_scheduler.flows.stopped import stopped
 from lingua_scheduler.flows.store_audio import store_audio
-from lingua_scheduler.front.audio import SPEECH_TTL_MS, speech_ref
+from lingua_scheduler.front.audio import speech_ref
 from lingua_scheduler.front.background import insist
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import refusal_of
@@ -140,7 +140,7 @@ class Words:
             return invalid.refusal
         ref = speech_ref(message.job_id, message.attempt_id)
         stored = await store_audio(
-            self._engine, ref, audio, owner=message.job_id, media=message.tts_format or "", ttl_ms=SPEECH_TTL_MS
+            self._engine, ref, audio, owner=message.job_id, media=message.tts_format or "", ttl_ms=self._result_ttl_ms
         )
         return stored if isinstance(stored, Refusal) else ref
 
