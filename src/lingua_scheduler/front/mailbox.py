@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.refusal import Refusal
@@ -33,7 +34,7 @@ class Mailboxes:
         self._cell = cell
         self._listening = listening
         self._clock = asyncio.get_running_loop().time
-        #: When a poll was last given an attempt.
+        #: When a poll was last given an attempt; who polled longest ago comes first.
         self._given: dict[str, dict[Attempt, int]] = {}
 
     async def take(self, node_id: str, wait_ms: int, stop: asyncio.Event) -> list[Attempt] | Refusal:
@@ -62,4 +63,14 @@ class Mailboxes:
         given.update(dict.fromkeys(fresh, now))
         if given:
             self._given[node_id] = given
+        self._forget(now)
         return fresh, max(again_ms, 1)
+
+    def _forget(self, now: int) -> None:
+        """Some nodes never poll again. What may be given again is as good as never given, so it need not be known.
+
+        Two at a time: more than a poll adds, and it never takes long.
+        """
+        for node_id in list(islice(self._given, 2)):
+            if now - max(self._given[node_id].values()) >= AGAIN_MS:
+                del self._given[node_id]

@@ -1,0 +1,39 @@
+"""What a mailbox remembers of its polls. What is in it is the engine's: tests/contract."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, cast
+
+from lingua_scheduler.front.mailbox import AGAIN_MS, Mailboxes
+
+if TYPE_CHECKING:
+    from lingua_scheduler.store.engine import Engine
+
+
+async def test_nodes_that_never_poll_again_are_forgotten() -> None:
+    now_ms = 0
+    boxes: Any = Mailboxes(cast("Engine", None), "c0", lambda _node_id: nullcontext(asyncio.Event()))
+    boxes._now = lambda: now_ms
+    for number in range(100):
+        boxes._give(f"gone-{number}", [("c0.a", 1)])
+    assert len(boxes._given) == 100
+    assert boxes._give("gone-0", [("c0.a", 1)])[0] == [], "it was given just now"
+    for _ in range(100):
+        now_ms += AGAIN_MS
+        assert boxes._give("here", [("c0.b", 1)])[0] == [("c0.b", 1)]
+    assert set(boxes._given) == {"here"}
+
+
+async def test_what_was_given_just_now_is_not_forgotten() -> None:
+    now_ms = 0
+    boxes: Any = Mailboxes(cast("Engine", None), "c0", lambda _node_id: nullcontext(asyncio.Event()))
+    boxes._now = lambda: now_ms
+    boxes._give("n1", [("c0.a", 1)])
+    now_ms = AGAIN_MS - 1
+    boxes._give("n2", [("c0.b", 1)])
+    assert boxes._give("n1", [("c0.a", 1), ("c0.c", 1)]) == ([("c0.c", 1)], 1)
+    now_ms = AGAIN_MS
+    boxes._give("n2", [("c0.b", 1)])
+    assert set(boxes._given) == {"n1", "n2"}, "one of its two is still fresh"
