@@ -8,7 +8,7 @@ import pytest
 from lingua_scheduler.core.records import FORGET_FROM, Event
 from lingua_scheduler.flows.attempts import Moved
 from lingua_scheduler.flows.cancel import cancel
-from lingua_scheduler.flows.done import done
+from lingua_scheduler.flows.done import MAX_TTL_MS, done
 from lingua_scheduler.flows.evict import evict
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat
@@ -168,7 +168,7 @@ async def test_a_result_is_fenced_like_every_word_about_an_attempt(world: World)
         assert (code_of(answer), changes) == (code, {})
 
 
-@pytest.mark.parametrize("wrong", [{"result_ttl_ms": 0}, {"result_ttl_ms": 86_400_001}, {"result": "\ud800"}])
+@pytest.mark.parametrize("wrong", [{"result_ttl_ms": 0}, {"result_ttl_ms": MAX_TTL_MS + 1}, {"result": "\ud800"}])
 async def test_a_result_that_cannot_be_right_never_reaches_the_engine(world: World, wrong: dict[str, str]) -> None:
     answer = await done(world.engine, A, 1, "n1", **wrong)  # type: ignore[arg-type]  # the point of the test
     assert code_of(answer) == "INVALID_MESSAGE"

@@ -121,8 +121,8 @@ class House(Doors):
             async with serve(self.settings, bound) as self.serving:
                 self.port = self.serving.server.port
                 self.open_http()
-                yield self
-                await self.http.aclose()
+                async with self.http:
+                    yield self
         async with open_engine(self.settings) as (engine, _):
             assert await audit_whole(engine, CELL) == []
             keys = [cell_key(engine.prefix, CELL, name) for name in CELL_KEY_NAMES]
