@@ -14,7 +14,7 @@ for i = 3, #ARGV do
   if entry and entry[ENTRY.principal] == principal then
     if utterance < entry[ENTRY.next] and not stretch_of(entry[ENTRY.free], utterance) then
       set_free(entry, utterance, utterance)
-      put_entry(entry, 0)
+      put_entry(entry, 1)
     end
     answer = { "RETURNED" }
   end

@@ -5,5 +5,4 @@ local function stretch_of(free, number)
       return i
     end
   end
-  return nil
 end
