@@ -16,7 +16,8 @@ from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.register import register
-from lingua_scheduler.front.submit import Ask, Submitter
+from lingua_scheduler.front.ask import Ask
+from lingua_scheduler.front.submit import Submitter
 from lingua_scheduler.store.scripts import Script
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from lingua_scheduler.flows.claim import claim
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.release import release
-from lingua_scheduler.front.submit import Ask, Submitted, Submitter
+from lingua_scheduler.front.ask import Ask, Submitted
+from lingua_scheduler.front.submit import Submitter
 from lingua_scheduler.views.memory import recall
 from tests.support.meddling import meddled
 from tests.support.stage import code_of, join, sweep

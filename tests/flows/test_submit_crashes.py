@@ -20,7 +20,8 @@ from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.relay import Taken, relay
-from lingua_scheduler.front.submit import Ask, Submitted, Submitter
+from lingua_scheduler.front.ask import Ask, Submitted
+from lingua_scheduler.front.submit import Submitter
 from tests.support.meddling import meddled
 from tests.support.pasts import give
 from tests.support.stage import join, sweep
@@ -83,7 +84,7 @@ class Caller:
         """What it was told; None if it was told nothing."""
         async with asyncio.timeout(10):
             await asyncio.wait([self._task])
-        assert self._submitter._ears == {}
+        assert self._submitter._placer._ears == {}
         if self._task.cancelled() or isinstance(self._task.exception(), Died):
             return None
         return self._task.result()
@@ -169,8 +170,8 @@ class Case:
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lingua_scheduler.front.submit._pause_ms", lambda _: 1)
-    monkeypatch.setattr("lingua_scheduler.front.submit._STROKE_S", 0.001)
+    monkeypatch.setattr("lingua_scheduler.front.placing._pause_ms", lambda _: 1)
+    monkeypatch.setattr("lingua_scheduler.front.placing._STROKE_S", 0.001)
 
 
 def cases(world: World) -> Iterator[Case]:

@@ -16,7 +16,9 @@ from lingua_scheduler.core.refusal import Breakdown, Refusal
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.relay import Taken, relay
-from lingua_scheduler.front.submit import Ask, Submitted, Submitter, _Ear, _pause_ms
+from lingua_scheduler.front.ask import Ask, Submitted
+from lingua_scheduler.front.placing import _Ear, _pause_ms
+from lingua_scheduler.front.submit import Submitter
 from lingua_scheduler.views.whereabouts import Waits
 from tests.support.meddling import meddled
 from tests.support.pasts import give
@@ -44,14 +46,14 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[Waits]:
         found.append(waits)
         return 1
 
-    monkeypatch.setattr("lingua_scheduler.front.submit._pause_ms", note)
-    monkeypatch.setattr("lingua_scheduler.front.submit._STROKE_S", 0.001)
+    monkeypatch.setattr("lingua_scheduler.front.placing._pause_ms", note)
+    monkeypatch.setattr("lingua_scheduler.front.placing._STROKE_S", 0.001)
     return found
 
 
 @pytest.fixture
 def must_hear(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lingua_scheduler.front.submit._pause_ms", lambda _: 3_600_000)
+    monkeypatch.setattr("lingua_scheduler.front.placing._pause_ms", lambda _: 3_600_000)
 
 
 async def busy(world: World) -> str:
@@ -156,7 +158,7 @@ async def test_a_look_reads_the_record_and_nothing_else(world: World) -> None:
 
 async def test_looks_of_a_stroke_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the engine's client folds them."""
-    monkeypatch.setattr("lingua_scheduler.front.submit._STROKE_S", 0.2)
+    monkeypatch.setattr("lingua_scheduler.front.placing._STROKE_S", 0.2)
     now = asyncio.get_running_loop().time()
     to_stroke_ms = round((math.ceil(now / 0.2) * 0.2 - now) * 1000)
     pauses = [to_stroke_ms + more_ms for more_ms in (20, 70, 120)]
@@ -180,9 +182,9 @@ async def test_what_is_heard_during_a_look_makes_it_look_again(world: World) -> 
     engine = meddled(world.engine, whereabouts=hold_back)
     async with submitting(engine) as (submitter, task):
         await engine.until("dispatch")
-        while not submitter._ears:  # noqa: ASYNC110 - the submitter rings no bell
+        while not submitter._placer._ears:  # noqa: ASYNC110 - the submitter rings no bell
             await asyncio.sleep(0)
-        [waits] = submitter._ears
+        [waits] = submitter._placer._ears
         submitter.hear(Event("fenced", waits, 0, "", "", "", world.now_ms))
         await executed.wait()
         await done(world.engine, job_id, 1, "n1")
@@ -208,9 +210,9 @@ async def test_a_refusal_that_is_heard_during_the_look_says_why(world: World) ->
     engine = meddled(world.engine, whereabouts=refuse_meanwhile)
     async with submitting(engine) as (submitter, task):
         await engine.until("dispatch")
-        while not submitter._ears:  # noqa: ASYNC110 - the submitter rings no bell
+        while not submitter._placer._ears:  # noqa: ASYNC110 - the submitter rings no bell
             await asyncio.sleep(0)
-        [waits] = submitter._ears
+        [waits] = submitter._placer._ears
         submitter.hear(Event("fenced", waits, 0, "", "", "", world.now_ms))
         answer = await task
     assert isinstance(answer, Refusal)
@@ -233,7 +235,7 @@ class TestWhileTheEngineIsAway:
                     raise AWAY
             return await run()
 
-        monkeypatch.setattr("lingua_scheduler.front.submit._SELDOM_MS", 10)
+        monkeypatch.setattr("lingua_scheduler.front.placing._SELDOM_MS", 10)
         job_id = await busy(world)
         ask = Ask("s1", "en", "zh", wanted=Wanted(wait_ms=300))
         engine = meddled(world.engine, whereabouts=fail_late)
@@ -275,9 +277,9 @@ class TestWhileTheEngineIsAway:
 
         await busy(world)
         async with submitting(meddled(world.engine, whereabouts=fail_once)) as (submitter, task):
-            while not submitter._ears:  # noqa: ASYNC110 - the submitter rings no bell
+            while not submitter._placer._ears:  # noqa: ASYNC110 - the submitter rings no bell
                 await asyncio.sleep(0)
-            [[ear]] = submitter._ears.values()
+            [[ear]] = submitter._placer._ears.values()
             world.now_ms += 2_000
             await sweep(world)
             for event in await events(world):
@@ -292,13 +294,13 @@ class TestWhileTheEngineIsAway:
         async def fail(_: Run) -> bytes:
             raise AWAY
 
-        monkeypatch.setattr("lingua_scheduler.front.submit._SELDOM_MS", 10)
+        monkeypatch.setattr("lingua_scheduler.front.placing._SELDOM_MS", 10)
         await busy(world)
         ask = Ask("s1", "en", "zh", wanted=Wanted(wait_ms=20))
         async with submitting(meddled(world.engine, whereabouts=fail), ask, **named) as (submitter, task):
             with pytest.raises(OutcomeUnknown, match=r"waited, and the engine went away: .* it is away"):
                 await task
-            assert submitter._ears == {}
+            assert submitter._placer._ears == {}
 
     @pytest.mark.usefixtures("pauses")
     async def test_until_the_end_of_its_wait_and_then_its_job_is_dropped(

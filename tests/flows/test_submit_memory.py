@@ -19,7 +19,8 @@ from lingua_scheduler.flows.fail import Failed, fail
 from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.release import release
 from lingua_scheduler.flows.resume import resume
-from lingua_scheduler.front.submit import Ask, Submitted, Submitter
+from lingua_scheduler.front.ask import Ask, Submitted
+from lingua_scheduler.front.submit import Submitter
 from lingua_scheduler.views.memory import recall
 from tests.support.pasts import doubt, give
 from tests.support.stage import code_of, join, sweep
@@ -401,7 +402,7 @@ async def test_a_caller_that_gives_up_lets_the_next_piece_go_on(world: World) ->
     one.cancel()
     two.cancel()
     assert isinstance(await three, Submitted)
-    assert submitter._turns._locks == {}
+    assert submitter._placer._turns._locks == {}
 
 
 async def test_a_request_that_names_the_usual_policy_is_the_same_as_one_that_names_none(world: World) -> None:

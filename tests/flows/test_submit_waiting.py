@@ -18,7 +18,8 @@ from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.relay import Taken, relay
 from lingua_scheduler.flows.seal import seal
-from lingua_scheduler.front.submit import Ask, Submitted, Submitter
+from lingua_scheduler.front.ask import Ask, Submitted
+from lingua_scheduler.front.submit import Submitter
 from lingua_scheduler.loops.relayer import Relayer
 from lingua_scheduler.store.keys import cell_key, request_tag
 from lingua_scheduler.views.memory import recall
@@ -56,8 +57,8 @@ def must_hear(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def look_every(pause_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lingua_scheduler.front.submit._pause_ms", lambda _: pause_ms)
-    monkeypatch.setattr("lingua_scheduler.front.submit._STROKE_S", 0.001)
+    monkeypatch.setattr("lingua_scheduler.front.placing._pause_ms", lambda _: pause_ms)
+    monkeypatch.setattr("lingua_scheduler.front.placing._STROKE_S", 0.001)
 
 
 async def busy(world: World) -> str:
@@ -219,7 +220,7 @@ async def test_the_same_request_at_another_instance_waits_for_the_same_job(world
     one, other = Submitter(world.engine, CELL), Submitter(world.engine, CELL)
     async with submitting(world, one, ASK, request_id="r1") as [task]:
         again = asyncio.create_task(other.submit(ASK, request_id="r1"))
-        while not other._ears:  # noqa: ASYNC110 - the submitter rings no bell
+        while not other._placer._ears:  # noqa: ASYNC110 - the submitter rings no bell
             await asyncio.sleep(0)
         assert len(await waiting(world)) == 1
         await done(world.engine, job_id, 1, "n1")
@@ -241,7 +242,7 @@ async def test_whoever_finds_the_request_sealed_and_its_job_waiting_waits_too(wo
         [found] = await waiting(world)
         await seal(world.engine, "anyone", "r1", ASK.digest(), found, 60_000)
         again = asyncio.create_task(submitter.submit(ASK, request_id="r1"))
-        while len(submitter._ears[found]) < 2:  # noqa: ASYNC110 - the submitter rings no bell
+        while len(submitter._placer._ears[found]) < 2:  # noqa: ASYNC110 - the submitter rings no bell
             await asyncio.sleep(0)
         await done(world.engine, job_id, 1, "n1")
         if hears:
@@ -304,11 +305,11 @@ async def test_a_caller_that_goes_away_leaves_nothing_behind(world: World) -> No
     await busy(world)
     submitter = Submitter(world.engine, CELL)
     async with submitting(world, submitter, ASK) as [task]:
-        assert len(submitter._ears) == 1
+        assert len(submitter._placer._ears) == 1
         task.cancel()
         await asyncio.wait([task])
     assert task.cancelled()
-    assert submitter._ears == {}
+    assert submitter._placer._ears == {}
     assert await waiting(world) == []
 
 
@@ -352,8 +353,8 @@ async def test_what_is_remembered_and_sealed_may_fail_when_the_job_is_placed(
     async def fails(*_: object, **__: object) -> None:
         raise DependencyDown("OOM", "no memory")
 
-    for name in ("remember", "seal"):
-        monkeypatch.setattr(f"lingua_scheduler.front.submit.{name}", fails)
+    for name in ("placing.remember", "submit.seal"):
+        monkeypatch.setattr(f"lingua_scheduler.front.{name}", fails)
     ask = Ask("s1", "en", "zh", utterance_index=7)
     submitted = await Submitter(world.engine, CELL).submit(ask, request_id="r1")
     assert isinstance(submitted, Submitted)
@@ -374,4 +375,4 @@ async def test_what_nobody_waits_for_is_heard_without_harm(world: World) -> None
         assert isinstance(await task, Submitted)
     for event in taken.events:
         submitter.hear(event)
-    assert submitter._ears == {}
+    assert submitter._placer._ears == {}

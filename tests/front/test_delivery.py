@@ -15,8 +15,8 @@ from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.erase_audio import erase_audio
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.store_audio import store_audio
+from lingua_scheduler.front.ask import Ask, Submitted
 from lingua_scheduler.front.assignment import Assignment
-from lingua_scheduler.front.submit import Ask, Submitted
 from lingua_scheduler.protocol.errors import CloseCode
 from lingua_scheduler.protocol.frames import AudioFrame, decode_frame
 from lingua_scheduler.protocol.options import Pipeline

@@ -12,8 +12,8 @@ from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
+from lingua_scheduler.front.ask import Ask, Submitted
 from lingua_scheduler.front.assignment import Assignment
-from lingua_scheduler.front.submit import Ask, Submitted
 from lingua_scheduler.protocol.options import Pipeline
 from tests.support.nodes import Stage
 from tests.support.world import CELL

@@ -18,9 +18,9 @@ from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.relay import Taken, relay
 from lingua_scheduler.flows.release import release
+from lingua_scheduler.front.ask import Ask, Submitted
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.hearing import Hearing
-from lingua_scheduler.front.submit import Ask, Submitted
 from lingua_scheduler.protocol.errors import CloseCode
 from lingua_scheduler.protocol.options import Pipeline
 from lingua_scheduler.views.job import Job

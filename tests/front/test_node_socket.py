@@ -16,13 +16,13 @@ from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.front.ask import Ask, Submitted
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.delivery import Delivery
 from lingua_scheduler.front.hearing import Hearing
 from lingua_scheduler.front.nodes import socket as node_socket
 from lingua_scheduler.front.nodes.links import Links
 from lingua_scheduler.front.nodes.socket import serve_node
-from lingua_scheduler.front.submit import Ask, Submitted
 from lingua_scheduler.loops.reaper import Reaper
 from lingua_scheduler.loops.relayer import Relayer
 from lingua_scheduler.protocol.options import Pipeline

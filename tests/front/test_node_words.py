@@ -11,10 +11,10 @@ from lingua_scheduler.core.errors import DependencyDown, ScriptFailed
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.front.ask import Ask, Submitted
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.nodes import words as node_words
 from lingua_scheduler.front.nodes.words import Words, result_text
-from lingua_scheduler.front.submit import Ask, Submitted
 from lingua_scheduler.protocol.node import JobAck, JobResult, JobStopped
 from lingua_scheduler.protocol.options import Pipeline
 from lingua_scheduler.views.audio import read_audio

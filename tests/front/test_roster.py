@@ -12,9 +12,9 @@ from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.register import Registered, register
+from lingua_scheduler.front.ask import Ask, Submitted
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.nodes.roster import Roster
-from lingua_scheduler.front.submit import Ask, Submitted
 from lingua_scheduler.protocol.errors import CloseCode
 from lingua_scheduler.protocol.options import Pipeline
 from lingua_scheduler.store.keys import CELL_KEY_NAMES, cell_key

@@ -11,8 +11,8 @@ import pytest
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.enter_session import Entered, enter_session
+from lingua_scheduler.front.ask import Ask
 from lingua_scheduler.front.assignment import Assignment
-from lingua_scheduler.front.submit import Ask
 from lingua_scheduler.protocol.fleet import StatsAnswer
 from lingua_scheduler.protocol.options import full_pipeline
 from tests.support.doors import PATIENCE_S, Open

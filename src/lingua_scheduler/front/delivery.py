@@ -20,12 +20,12 @@ from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.dispatch import Placed
 from lingua_scheduler.flows.undeliver import undeliver
+from lingua_scheduler.front.ask import Submitted
 from lingua_scheduler.front.assignment import Assignment, Errand, frames_of, inlines_audio, job_assign, read_assignment
 from lingua_scheduler.front.background import Background, insist
 from lingua_scheduler.front.bells import Bells
 from lingua_scheduler.front.durations import Durations
 from lingua_scheduler.front.fallback import tell_fallback
-from lingua_scheduler.front.submit import Submitted
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.job import read_job
 from lingua_scheduler.views.node import read_node
@@ -34,8 +34,9 @@ from lingua_scheduler.views.whereabouts import At, read_whereabouts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from lingua_scheduler.front.ask import Ask, Enters
     from lingua_scheduler.front.nodes.links import Link, Links
-    from lingua_scheduler.front.submit import Ask, Enters, Submitter
+    from lingua_scheduler.front.submit import Submitter
     from lingua_scheduler.protocol.node import JobAssign
     from lingua_scheduler.store.engine import Engine
     from lingua_scheduler.views.job import Job

@@ -10,7 +10,8 @@ import msgspec
 
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.rules import Rules
-from lingua_scheduler.front.submit import Ask, Submitter
+from lingua_scheduler.front.ask import Ask
+from lingua_scheduler.front.submit import Submitter
 from lingua_scheduler.store.engine import Engine
 
 CELL = "c0"

@@ -15,10 +15,10 @@ from lingua_scheduler.core.ticket import MAX_WAIT_MS
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.enter_session import enter_session
 from lingua_scheduler.flows.return_number import return_number
+from lingua_scheduler.front.ask import Ask
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.audio import is_own_ref, keep_for_job, whole_result
 from lingua_scheduler.front.buckets import admit_new
-from lingua_scheduler.front.submit import Ask
 from lingua_scheduler.front.web import Query, Route
 from lingua_scheduler.protocol.fields import cut
 from lingua_scheduler.protocol.http import (

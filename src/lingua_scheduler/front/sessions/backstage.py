@@ -21,11 +21,11 @@ from lingua_scheduler.flows.release import release
 from lingua_scheduler.flows.save_session import save_session
 from lingua_scheduler.flows.store_audio import store_audio
 from lingua_scheduler.flows.take_session import take_session
+from lingua_scheduler.front.ask import Ask
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.buckets import admit_guess, admit_new
 from lingua_scheduler.front.sessions.results import missing_result, read_result, translation_result, tts_ref_of
 from lingua_scheduler.front.sessions.state import Saved, pack_state, unpack_state
-from lingua_scheduler.front.submit import Ask
 from lingua_scheduler.protocol.errors import missing_reason
 from lingua_scheduler.protocol.options import full_pipeline, limits_of, wanted_of
 from lingua_scheduler.views.audio import read_audio

@@ -11,7 +11,7 @@ from lingua_scheduler.core.job_state import ENDS
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.release import release
-from lingua_scheduler.front.submit import Ask
+from lingua_scheduler.front.ask import Ask
 from lingua_scheduler.views.job import Job, read_job
 
 if TYPE_CHECKING:

@@ -1,0 +1,218 @@
+"""Placing a job by what is remembered of its session, and waiting with it until a node has room."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
+from lingua_scheduler.core.pair import Pair
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.wanted import Hints
+from lingua_scheduler.flows.dispatch import Placed, Waiting, dispatch, refused
+from lingua_scheduler.flows.remember import remember
+from lingua_scheduler.front.ask import Submitted
+from lingua_scheduler.front.turns import Turns
+from lingua_scheduler.views.memory import recall
+from lingua_scheduler.views.node import read_node
+from lingua_scheduler.views.whereabouts import At, Waits, read_whereabouts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lingua_scheduler.core.records import Event
+    from lingua_scheduler.front.ask import Ask, Tags
+    from lingua_scheduler.store.engine import Engine
+
+#: Somebody who waits looks for himself: at first so often, then more and more seldom, down to so seldom.
+_OFTEN_MS: Final = 100
+_SELDOM_MS: Final = 1_000
+#: All look at the strokes of one clock, so that the looks of a stroke travel as one call.
+_STROKE_S: Final = 0.05
+
+#: Policies that ask where the session's last job went.
+_REMEMBERING: Final = ("spread", "sticky_pool")
+
+
+class _Ear:
+    """Somebody who waits for a job: what was heard of it since he last asked."""
+
+    def __init__(self) -> None:
+        self._heard: Event | None = None
+        self._bell = asyncio.Event()
+
+    def hear(self, event: Event) -> None:
+        self._heard = event
+        self._bell.set()
+
+    def take(self) -> Event | None:
+        """What was heard, once."""
+        heard, self._heard = self._heard, None
+        return heard
+
+    async def listen(self, for_ms: int) -> None:
+        """Until something is heard; if nothing is, until the next stroke after so long."""
+        loop = asyncio.get_running_loop()
+        stroke = math.ceil((loop.time() + for_ms / 1000) / _STROKE_S) * _STROKE_S
+        timer = loop.call_at(stroke, self._bell.set)
+        try:
+            await self._bell.wait()
+        finally:
+            timer.cancel()
+        # Before anybody looks: what is heard during the look rings again.
+        self._bell.clear()
+
+
+class Placer:
+    """Places jobs of one cell, each under an id that somebody has chosen for it."""
+
+    def __init__(self, engine: Engine, cell: str, policy: str) -> None:
+        self._engine = engine
+        self._cell = cell
+        self._policy = policy
+        self._ears: dict[str, set[_Ear]] = {}
+        self._turns = Turns()
+
+    def hear(self, event: Event) -> None:
+        """What a relayer of this process brings: whoever waits for the job looks at once."""
+        for ear in self._ears.get(event.job, ()):
+            ear.hear(event)
+
+    async def dispatch(self, job_id: str, ask: Ask, tags: Tags) -> Submitted | Refusal:
+        """Place the job by what is remembered of its session, where that matters, and remember where it went."""
+        wanted = msgspec.structs.replace(ask.wanted, policy=ask.wanted.policy or self._policy)
+        ask = msgspec.structs.replace(ask, wanted=wanted)
+        if not (ask.bind_key or ask.utterance_index is not None or ask.wanted.policy in _REMEMBERING):
+            answer = await self._place(job_id, ask, tags, Hints())
+            return await self.wait(job_id, ask, tags) if isinstance(answer, Waiting) else _told(job_id, answer)
+        async with self._turns.after_the_last(ask.session_id, ask.bind_key):
+            answer = await self._place_by_memory(job_id, ask, tags)
+        if not isinstance(answer, Waiting):
+            return _told(job_id, answer)
+        submitted = await self.wait(job_id, ask, tags)
+        if isinstance(submitted, Submitted):
+            await self._remember(job_id, ask, submitted.placed)
+        return submitted
+
+    async def _place_by_memory(self, job_id: str, ask: Ask, tags: Tags) -> Placed | Waiting | Refusal:
+        number = -1 if ask.utterance_index is None else ask.utterance_index
+        hints = await recall(self._engine, ask.session_id, bind_key=ask.bind_key, utterance_index=number)
+        if isinstance(hints, Refusal):
+            return hints
+        answer = await self._place(job_id, ask, tags, hints)
+        if isinstance(answer, Placed):
+            await self._remember(job_id, ask, answer)
+        return answer
+
+    async def _remember(self, job_id: str, ask: Ask, placed: Placed) -> None:
+        """Where the job went. It is only a hint for the next one: if the engine is away just now, there is none."""
+        if not placed.node_id:
+            return
+        with contextlib.suppress(DependencyDown, OutcomeUnknown):
+            pool = placed.pool
+            if ask.wanted.policy == "sticky_pool" and not placed.is_new:
+                pool = await self._pool_of(placed.node_id)
+            await remember(
+                self._engine,
+                ask.session_id,
+                placed.node_id,
+                pool=pool,
+                bind_key=ask.bind_key,
+                utterance_index=-1 if ask.utterance_index is None else ask.utterance_index,
+                job_id=job_id,
+            )
+
+    async def _pool_of(self, node_id: str) -> str:
+        """The label `group` of a node that a job got after it had waited."""
+        node = await read_node(self._engine, self._cell, node_id)
+        return "" if isinstance(node, Refusal) else dict(node.profile.labels).get("group", "")
+
+    async def wait(self, job_id: str, ask: Ask, tags: Tags) -> Submitted | Refusal:
+        """Until the job has its node, or has waited in vain."""
+        if tags.waits is not None:
+            tags.waits()
+        with self._listening(job_id) as ear:
+            return await self._hear_of(job_id, ear, ask)
+
+    @contextlib.contextmanager
+    def _listening(self, job_id: str) -> Iterator[_Ear]:
+        ear = _Ear()
+        ears = self._ears.setdefault(job_id, set())
+        ears.add(ear)
+        try:
+            yield ear
+        finally:
+            ears.remove(ear)
+            if not ears:
+                del self._ears[job_id]
+
+    async def _hear_of(self, job_id: str, ear: _Ear, ask: Ask) -> Submitted | Refusal:
+        """Wait until the job has a node, or is refused. Another process may have heard it: that is seen by looking.
+
+        What was heard may be of an earlier life of the same id, so it is believed only after a look: only that the job
+        is gone proves that it was refused. An engine that is away says nothing of the job, which waits in it
+        meanwhile: only after the wait's own end that is an error.
+        """
+        clock = asyncio.get_running_loop().time
+        waits, looked_at, heard = Waits(0, min(ask.wanted.wait_ms, ask.limits.timeout_ms)), clock(), None
+        while True:
+            await ear.listen(_pause_ms(waits))
+            heard = ear.take() or heard
+            try:
+                seen = await read_whereabouts(self._engine, job_id)
+            except (DependencyDown, OutcomeUnknown) as away:
+                if (clock() - looked_at) * 1000 > waits.left_ms + _SELDOM_MS:
+                    raise OutcomeUnknown(f"job {job_id} waited, and the engine went away: {away}") from away
+                continue
+            if isinstance(seen, At):
+                return Submitted.at(job_id, seen)
+            if isinstance(seen, Refusal):
+                return _refused(ear.take() or heard, waits, ask)
+            waits, looked_at, heard = seen, clock(), None
+
+    async def _place(self, job_id: str, ask: Ask, tags: Tags, hints: Hints) -> Placed | Waiting | Refusal:
+        index = tags.number if ask.utterance_index is None else ask.utterance_index
+        answer = await dispatch(
+            self._engine,
+            job_id,
+            ask.session_id,
+            ask.src_lang,
+            ask.tgt_lang,
+            body=ask.body,
+            utterance_index=index,
+            limits=ask.limits,
+            wanted=ask.wanted,
+            hints=hints,
+            trace_id=tags.trace_id,
+        )
+        if tags.at_once is not None and isinstance(answer, Placed) and answer.is_new:
+            tags.at_once(job_id, answer, index)
+        return answer
+
+
+def _pause_ms(waits: Waits) -> int:
+    """How long nobody looks at a job that was seen to wait: as long as it has waited already, within bounds.
+
+    But there is a look soon after its wait is over; and from then on it counts anew.
+    """
+    if waits.left_ms <= 0:
+        return min(max(-waits.left_ms, _OFTEN_MS), _SELDOM_MS)
+    return min(max(waits.waited_ms, _OFTEN_MS), _SELDOM_MS, waits.left_ms + _OFTEN_MS)
+
+
+def _told(job_id: str, answer: Placed | Refusal) -> Submitted | Refusal:
+    return answer if isinstance(answer, Refusal) else Submitted(job_id, answer)
+
+
+def _refused(heard: Event | None, waits: Waits, ask: Ask) -> Refusal:
+    """The refusal of a job that waited and is gone: as it was heard, or what can be known without."""
+    if heard is not None and heard.kind == "refused":
+        return refused(heard, Pair.of(ask.src_lang, ask.tgt_lang), ask.wanted)
+    waited_ms = waits.waited_ms + waits.left_ms
+    told = f"It waited {waited_ms} ms, and no node that it wanted came to have room."
+    code = "PREFERRED_NODE_UNAVAILABLE" if ask.wanted.strict else "ALL_CANDIDATES_FULL_OR_FAILED"
+    return Refusal(code, told, waited_ms=waited_ms)
