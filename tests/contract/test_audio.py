@@ -124,10 +124,12 @@ async def test_refusals(house: House) -> None:
     assert gone["error"] == "UNKNOWN_AUDIO"
 
 
-async def test_uploads_and_jobs_of_a_credential_are_counted_together(server: Server) -> None:
-    async with House(server.url, **{"rates.submits_per_s": 1, "rates.submits_burst": 2}).open() as house:
-        await upload(house)
-        await house.dispatch(status=422)
+async def test_an_upload_takes_no_jobs_place(server: Server) -> None:
+    """One upload and one job at once: each has a bucket of its own, as large as the other."""
+    async with House(server.url, **{"rates.submits_per_s": 1, "rates.submits_burst": 1}).open() as house:
+        ref = await upload(house)
+        await house.dispatch(status=422, audio_ref=ref)
         answer = await house.http.post("/v1/audio", content=SOUND)
         assert (answer.status_code, answer.json()["error"]) == (429, "RATE_LIMITED")
-        assert 0 < answer.json()["retry_after_ms"] <= 1_000
+        for limited in (answer.json(), await house.dispatch(status=429)):
+            assert 0 < limited["retry_after_ms"] <= 1_000

@@ -57,7 +57,7 @@ class TestDispatch:
         await finish(house, again)
 
     async def test_what_exists_costs_nothing_and_answers_with_its_own_trace(self, server: Server) -> None:
-        spare = {"rates.submits_per_s": 1, "rates.submits_burst": 3}
+        spare = {"rates.submits_per_s": 1, "rates.submits_burst": 2}
         async with House(server.url, **spare).open() as house:
             await enrol(house, "n1")
             upload = await house.http.post("/v1/audio", content=b"sound")
@@ -69,7 +69,7 @@ class TestDispatch:
             conflict = await house.dispatch(status=409, **asked, payload={})
             assert conflict["error"] == "IDEMPOTENCY_CONFLICT"
             await finish(house, placed)
-            # Of the three that may come at once (an upload is one), and of the numbers, only the first have been spent.
+            # Of the two that may come at once, and of the numbers, only the first have been spent.
             second = await house.dispatch()
             assert (await house.get(f"/v1/job/{second['job_id']}"))["utterance_index"] == 1
             await finish(house, second)

@@ -324,13 +324,29 @@ async def test_what_is_played_is_shown(instance: Open) -> None:
 
 
 async def test_who_opens_too_many_sessions_is_sent_away(server: Server) -> None:
-    async with open_instance(server.url, rates__submits_per_s=1, rates__submits_burst=2) as instance:
-        for _ in range(2):
+    """They are told when there is room again, as the bucket knows it."""
+    async with open_instance(server.url, rates__submits_per_s=2, rates__submits_burst=2) as instance:
+        told: dict[str, Any] = {"type": "session_init_ack"}
+        opened = -1
+        while told["type"] == "session_init_ack":
+            opened += 1
             async with client(instance) as ann:
-                assert (await ann.begin())["type"] == "session_init_ack"
-        async with client(instance) as ann:
-            assert (await ann.begin())["error"] == "RATE_LIMITED"
-            assert await ann.closed() == 4429
+                told = await ann.begin()
+                closed = await ann.closed() if told["type"] == "error" else None
+        assert opened >= 2
+        assert (told["error"], closed) == ("RATE_LIMITED", 4429)
+        assert 0 < told["retry_after_ms"] <= 500
+
+
+async def test_a_new_session_takes_no_utterances_place(server: Server) -> None:
+    async with (
+        open_instance(server.url, rates__submits_per_s=1, rates__submits_burst=1) as instance,
+        node(instance),
+        client(instance) as ann,
+    ):
+        await ann.begin()
+        await ann.utter(0)
+        assert outcomes(await ann.answers(1)) == [(0, "meant 0")]
 
 
 async def test_who_guesses_too_many_pairing_codes_is_not_told_the_right_one(server: Server) -> None:

@@ -173,11 +173,12 @@ class Rates(Section):
     """How much one caller may ask for: so much each second, and so much at once after a pause."""
 
     submits_per_s: int = Field(
-        default=200, ge=1, le=1_000_000, description="Jobs, uploads and new sessions of one credential in a second."
+        default=200,
+        ge=1,
+        le=1_000_000,
+        description="Jobs of one credential in a second; beside them as many uploads, and as many new sessions.",
     )
-    submits_burst: int = Field(
-        default=400, ge=1, le=1_000_000, description="Jobs, uploads and new sessions of one credential at once."
-    )
+    submits_burst: int = Field(default=400, ge=1, le=1_000_000, description="The same at once.")
     utterances_per_s: int = Field(default=20, ge=1, le=1_000_000, description="Utterances of one session in a second.")
     utterances_burst: int = Field(default=40, ge=1, le=1_000_000, description="Utterances of one session at once.")
     pairings_per_s: int = Field(

@@ -147,11 +147,13 @@ class Socket:
             self._emptier = None
             self._moved.set()
 
-    async def close(self, code: CloseCode, detail: str = "", trace_id: str | None = None) -> None:
+    async def close(
+        self, code: CloseCode, detail: str = "", trace_id: str | None = None, after_ms: int | None = None
+    ) -> None:
         """Say why, let the peer read what waits for a moment, and close."""
         if self.is_closed:
             return
-        last_word = farewell(code, detail, trace_id or self._trace_id)
+        last_word = farewell(code, detail, trace_id or self._trace_id, after_ms)
         if last_word is not None:
             self.write(encode(last_word).decode())
         self.is_closed = True

@@ -162,7 +162,11 @@ CLOSES: Final[dict[CloseCode, Close]] = {
 }
 
 
-def farewell(code: CloseCode, detail: str = "", trace_id: str | None = None) -> ErrorMessage | None:
-    """The `error` that goes out before this close; None: none does."""
+def farewell(
+    code: CloseCode, detail: str = "", trace_id: str | None = None, after_ms: int | None = None
+) -> ErrorMessage | None:
+    """The `error` that goes out before this close; None: none does. `after_ms`: when to come again, if it is known."""
     error = CLOSES[code].error
-    return error_message(Refusal(error, detail or CODES[error].detail), trace_id) if error else None
+    if not error:
+        return None
+    return error_message(Refusal(error, detail or CODES[error].detail, after_ms=after_ms), trace_id)

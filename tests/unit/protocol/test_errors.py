@@ -164,3 +164,10 @@ def test_a_farewell_may_say_more() -> None:
     said = farewell(CloseCode.TIMEOUT, "No node_register came within 10 s.")
     assert said is not None
     assert said.message == "No node_register came within 10 s."
+
+
+def test_a_farewell_says_when_to_come_again() -> None:
+    usual, known = farewell(CloseCode.RATE_LIMITED), farewell(CloseCode.RATE_LIMITED, after_ms=7)
+    assert usual is not None
+    assert known is not None
+    assert (usual.retry_after_ms, known.retry_after_ms) == (1_000, 7)

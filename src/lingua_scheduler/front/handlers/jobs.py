@@ -18,7 +18,7 @@ from lingua_scheduler.flows.return_number import return_number
 from lingua_scheduler.front.ask import Ask
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.audio import is_own_ref, keep_for_job, whole_result
-from lingua_scheduler.front.buckets import admit_new
+from lingua_scheduler.front.buckets import admit_job
 from lingua_scheduler.front.web import Query, Route
 from lingua_scheduler.protocol.fields import cut
 from lingua_scheduler.protocol.http import (
@@ -110,7 +110,7 @@ async def _enter(desk: Desk, name: str, said: DispatchRequest, limits: Limits) -
     """
     rates = desk.settings.rates
     admitted, entered, kept = await asyncio.gather(
-        admit_new(desk, name),
+        admit_job(desk, name),
         enter_session(
             desk.engine,
             said.session_id,

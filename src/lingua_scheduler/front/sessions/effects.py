@@ -84,10 +84,11 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Close(msgspec.Struct, frozen=True):
-    """Close the socket; the session stays."""
+    """Close the socket; the session stays. `after_ms`: when to come again, if that is known."""
 
     code: CloseCode
     detail: str = ""
+    after_ms: int | None = None
 
 
 class Finish(msgspec.Struct, frozen=True):

@@ -101,7 +101,7 @@ class _Entrance:
     def _refuse(self, refusal: Refusal, trace_id: str) -> list[Effect]:
         """There is no session for him: he may ask otherwise, unless he asks too much."""
         if refusal.code == "RATE_LIMITED":
-            return [Close(CloseCode.RATE_LIMITED, refusal.detail)]
+            return [Close(CloseCode.RATE_LIMITED, refusal.detail, refusal.after_ms)]
         return self._opening.manners.bad(refusal, trace_id)
 
     def _principal(self, wanted: Begin | Resume) -> Principal | Refusal:
@@ -117,4 +117,4 @@ class _Entrance:
                 case Pong():
                     self._socket.write(encode_frame(PongFrame(effect.payload)), may_drop=True)
                 case Close():
-                    await self._socket.close(effect.code, effect.detail, self._peer.trace_id)
+                    await self._socket.close(effect.code, effect.detail, self._peer.trace_id, effect.after_ms)
