@@ -156,12 +156,37 @@ class TestAudio:
     async def test_a_caller_gets_and_names_only_what_he_uploaded(self, guarded: House) -> None:
         await enrol(guarded)
         ref = await self.upload(guarded, "session")
-        assert await self.fetch(guarded, ref, "session") == (403, "FORBIDDEN")
+        assert await self.fetch(guarded, ref, "session") == (200, "")
+        assert await self.fetch(guarded, ref, "other") == (404, "UNKNOWN_AUDIO")
+        assert await self.fetch(guarded, ref, "admin") == (404, "UNKNOWN_AUDIO")
+        assert (await guarded.http.get(f"/v1/audio/{ref}")).status_code == 401
         status, refused = await self.place(guarded, ref, "other")
         assert (status, refused["error"]) == (404, "UNKNOWN_AUDIO")
         both = await self.upload(guarded, "both")
         assert await self.fetch(guarded, both, "both") == (200, "")
         assert await self.fetch(guarded, ref, "both") == (401, "UNAUTHENTICATED")
+
+    async def test_a_caller_is_no_node_though_he_has_the_name_of_one(self, server: Server) -> None:
+        """Two tokens with one name: only that of the node opens what its attempts name."""
+        settings: dict[str, Any] = {
+            "auth.node_tokens": (f"berlin:{TOKENS['node']}",),
+            "auth.session_tokens": (f"berlin:{TOKENS['other']}", f"one:{TOKENS['session']}"),
+        }
+        async with House(server.url, **settings).open() as house:
+            ref = await self.upload(house, "session")
+            mine = {"node_id": "n1", "node_secret": (await enrol(house))["node_secret"]}
+            status, placed = await self.place(house, ref)
+            assert status == 200, placed
+            assert await self.fetch(house, ref, "other", **mine) == (404, "UNKNOWN_AUDIO")
+            assert await self.fetch(house, ref, "node", **mine) == (200, "")
+
+    async def test_whoever_comes_through_an_open_door_of_callers_gets_nothing(self, server: Server) -> None:
+        """Nobody can be told apart there: not even from who uploaded it."""
+        settings = {"auth.node_tokens": (f"berlin:{TOKENS['node']}",), "auth.sessions": "open"}
+        async with House(server.url, **settings).open() as house:
+            answer = await house.http.post("/v1/audio", content=b"sound")
+            answer = await house.http.get(f"/v1/audio/{answer.json()['audio_ref']}")
+            assert (answer.status_code, answer.json()["error"]) == (404, "UNKNOWN_AUDIO")
 
 
 async def test_the_same_request_id_of_another_caller_is_another_request(guarded: House) -> None:

@@ -117,7 +117,7 @@ class Door:
             allowed = ", ".join(found.methods)
             refusal = refuse("METHOD_NOT_ALLOWED", path=_shown(path), method=_shown(method), methods=allowed)
             return refused(refusal, trace_id, headers=(("allow", allowed),))
-        principal = self._admit(route.scope, scope, headers)
+        principal = self._admit(route, scope, headers)
         if isinstance(principal, Refusal):
             return principal
         request = Request(principal, trace_id, named=found.named, headers=headers)
@@ -146,13 +146,18 @@ class Door:
         work = route.handle(self._desk, request)
         return await (_while_heard(work, receive) if _waits(request) else work)
 
-    def _admit(self, scope_name: str, scope: Scope, headers: Mapping[str, str]) -> Principal | Refusal:
-        if not scope_name:
+    def _admit(self, route: Route, scope: Scope, headers: Mapping[str, str]) -> Principal | Refusal:
+        if not route.scope:
             return _EVERYBODY
         refusal = self._check_origin(scope, headers)
         if refusal is not None:
             return refusal
-        return self._desk.auth.admit(scope_name, _client_of(scope), token_in(headers))
+        auth, client, token = self._desk.auth, _client_of(scope), token_in(headers)
+        admitted = auth.admit(route.scope, client, token)
+        if isinstance(admitted, Refusal) and route.also:
+            second = auth.admit(route.also, client, token)
+            return admitted if isinstance(second, Refusal) else second
+        return admitted
 
     def _check_origin(self, scope: Scope, headers: Mapping[str, str]) -> Refusal | None:
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:

@@ -69,7 +69,7 @@ def _operation(route: Route, refs: dict[type, Any]) -> dict[str, Any]:
         said["tags"] = [route.tag]
     if route.scope:
         # Where no tokens are configured, or the door is open, none is needed.
-        said["security"] = [{"token": [route.scope]}, {}]
+        said["security"] = [*({"token": [scope]} for scope in (route.scope, route.also) if scope), {}]
     parameters = [
         *map(_path_parameter, _NAMES.findall(route.path)),
         *map(_parameter, route.query),

@@ -87,6 +87,8 @@ class Route:
     tag: str = ""
     #: The field of the message that names the node for which it speaks: whoever sends it must be that node.
     speaks_for: str = ""
+    #: A second scope that leads here; its handler looks at which of them his caller has.
+    also: str = ""
     #: Begins work, or asks for some: nothing for an instance that is about to stop.
     begins: bool = False
 

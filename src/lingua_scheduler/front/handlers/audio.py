@@ -55,7 +55,7 @@ async def upload(desk: Desk, request: Request) -> Said:
 
 
 async def download(desk: Desk, request: Request) -> Said:
-    """The audio of a job, for the node that has it."""
+    """The audio of a job, for the node that has it; and for whoever uploaded it."""
     ref = request.named["ref"]
     audio = await read_audio(desk.engine, ref)
     if isinstance(audio, Refusal):
@@ -73,6 +73,8 @@ async def _refuse_node(desk: Desk, request: Request, ref: str) -> Refusal | None
 
     A node on a socket has no secret: it is known by the credential with which it registered.
     """
+    if "node" not in request.principal.scopes:
+        return refuse("UNKNOWN_AUDIO", audio_ref=ref)
     node_id = request.headers.get("x-node-id")
     if node_id is None:
         missing = Refusal("UNAUTHENTICATED", "x-node-id: missing; audio is for the node that holds the attempt.")
@@ -121,7 +123,8 @@ ROUTES: Final = (
         "/v1/audio/{ref}",
         "node",
         download,
-        "The audio of a job, for the node that has it.",
+        "The audio of a job, for the node that has it; and for whoever uploaded it.",
+        also="session",
         refuses=("UNKNOWN_AUDIO",),
         headers=(
             Query("x-node-id", "The node that asks. Needed where tokens are configured, but not by who uploaded it."),
