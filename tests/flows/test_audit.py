@@ -13,6 +13,7 @@ from lingua_scheduler.core.audit import Violation, audit_cell
 from lingua_scheduler.core.needs import LACKS
 from lingua_scheduler.core.records import (
     FORGET_FROM,
+    GONE_FROM,
     GroupRecord,
     Intent,
     JobRecord,
@@ -394,6 +395,13 @@ PLANTED: list[tuple[str, list[Deed], Found, Found]] = [
         [plant("ZREM", "due", f"j:{D}")],
         {("S16", f"j:{D}")},
         {("S16", D)},
+    ),
+    ("a node that is here to be forgotten", [plant("ZADD", "due", GONE_FROM + T0, "n:n1")], {("S4", "n1")}, NOT_PAGED),
+    (
+        "a lost node with work to be forgotten",
+        [node("n1", lost_at_ms=T0), plant("ZADD", "due", GONE_FROM + T0, "n:n1")],
+        {("S4", "n1")},
+        NOT_PAGED,
     ),
     ("a node that nobody looks at", [plant("ZREM", "due", "n:n1")], {("S16", "n:n1")}, NOT_PAGED),
     (

@@ -16,6 +16,7 @@ from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.mark import mark
+from lingua_scheduler.flows.reap import Settled, reap
 from lingua_scheduler.flows.resume import resume
 from tests.support.cells import watch
 from tests.support.pasts import give
@@ -307,7 +308,8 @@ class TestWaitsThatEndInOneSweep:
         world.now_ms += 500
         await sweep(world)
         world.now_ms += 1_500
-        await sweep(world)
+        sweeps = await asyncio.gather(*(reap(world.engine, CELL, 1) for _ in range(2)))
+        assert sweeps == [Settled(2, True), Settled(1, False)]
         assert await self.refusals(world) == [Breakdown(pool=2, full=1, stale=1), Breakdown(pool=1, full=1)]
 
     async def test_each_is_told_of_its_own_pair_and_needs_and_wishes(self, world: World) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import Event, Standing
+from lingua_scheduler.core.records import GONE_FROM, Event, Standing
 from lingua_scheduler.core.refusal import Breakdown, Refusal
 from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.ack import ack
@@ -140,13 +140,13 @@ async def test_a_silent_node_that_serves_nothing_is_silent(world: World) -> None
 
 @pytest.mark.parametrize("silent", [5, 40])
 async def test_however_many_are_silent_a_sweep_counts_them_once(world: World, silent: int) -> None:
-    """Two ranges for each of the two kinds of nodes and for those that serve nothing, and twice what is still due."""
+    """Two ranges for each of the two kinds of nodes and for those that serve nothing; three of what is due."""
     await join(world, "s", tts_langs=["zh"])
     await fall_silent(world, silent, 0)
     before = await calls(world)
     assert await sweep(world) == Settled(silent + 1, False)
     spent = await calls(world) - before
-    assert (spent["zcount"], spent["hkeys"]) == (2 * 3 + 2, 1)
+    assert (spent["zcount"], spent["hkeys"]) == (2 * 3 + 3, 1)
     assert standing(await world.cell(), "s", "s0") == {Standing.stale}
 
 
@@ -277,7 +277,7 @@ async def test_we_may_be_deaf_but_not_for_ever(make_world: MakeWorld) -> None:
             for node_id in quiet
         },
         "standing": dict.fromkeys(quiet, 24),
-        "due": {f"n:{node_id}": now + 3_600_000 for node_id in quiet},
+        "due": {f"n:{node_id}": GONE_FROM + now + 3_600_000 for node_id in quiet},
         "outbox": {Event("lost", "", 0, node_id, epoch, "", now): now for node_id, epoch in await epochs(world)},
     }
 

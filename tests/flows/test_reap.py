@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import FORGET_FROM, Event, Standing
+from lingua_scheduler.core.records import FORGET_FROM, GONE_FROM, Event, Standing
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.disconnect import disconnect
@@ -229,7 +229,7 @@ async def test_a_node_whose_socket_stays_closed_for_its_grace_is_lost(
     expected = fenced(end, now, **counted)
     assert changes.pop("jobs")[A]["past"] == expected.pop("past")
     expected["nodes"]["n1"] |= {"standing": Standing.lost, "lost_at_ms": now}
-    expected["due"]["n:n1"] = now + 3_600_000
+    expected["due"]["n:n1"] = GONE_FROM + now + 3_600_000
     expected["outbox"][Event("lost", "", 0, "n1", "1-n1", "", now)] = now
     assert changes == expected | {"standing": {"n1": 16 + Standing.lost}}
 
@@ -266,7 +266,7 @@ async def test_a_silent_node_is_stale_first_and_lost_later(world: World) -> None
     assert changes == {
         "nodes": {"n1": {"standing": Standing.lost, "lost_at_ms": now}},
         "standing": {"n1": 16 + Standing.lost},
-        "due": {"n:n1": now + 3_600_000},
+        "due": {"n:n1": GONE_FROM + now + 3_600_000},
         "outbox": {Event("lost", "", 0, "n1", "1-n1", "", now): now},
     }
 
@@ -287,7 +287,7 @@ async def test_a_node_looked_at_late_is_stale_first_all_the_same_and_lost_at_the
     assert changes == {
         "nodes": {"n1": {"standing": Standing.lost, "lost_at_ms": now}},
         "standing": {"n1": 16 + Standing.lost},
-        "due": {"n:n1": now + 3_600_000},
+        "due": {"n:n1": GONE_FROM + now + 3_600_000},
         "outbox": {Event("lost", "", 0, "n1", "1-n1", "", now): now},
     }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import FORGET_FROM
+from lingua_scheduler.core.records import FORGET_FROM, GONE_FROM
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.reap import Settled, reap
@@ -196,7 +196,7 @@ async def test_a_large_node_is_taken_apart_in_steps(world: World) -> None:
     assert cell.jobs[f"{CELL}.j064"].state == "RESERVED"
     assert await sweep(world) == Settled(1, False)
     cell = await world.cell()
-    assert (cell.nodes["n1"].limbo, cell.due["n:n1"]) == (65, now + 3_600_000)
+    assert (cell.nodes["n1"].limbo, cell.due["n:n1"]) == (65, GONE_FROM + now + 3_600_000)
     assert cell.nodes["n1"].lost_at_ms == now
     assert [event.kind for event, _ in cell.outbox].count("lost") == 1
 

@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Final
 from lingua_scheduler.core.attempt_end import CAUSES
 from lingua_scheduler.core.capability import SERVICES
 from lingua_scheduler.core.needs import LACKING, MARKED, MUTE, PRIVATE
-from lingua_scheduler.core.records import FORGET_FROM, Choice, JobRecord, Mark, Past, PastAttempt, Profile, Standing
+from lingua_scheduler.core.records import (
+    FORGET_FROM,
+    GONE_FROM,
+    Choice,
+    JobRecord,
+    Mark,
+    Past,
+    PastAttempt,
+    Profile,
+    Standing,
+)
 from lingua_scheduler.core.wanted import Hints, Wanted
 from lingua_scheduler.store.face import pack
 
@@ -262,7 +272,7 @@ class NodeFacts:
         if self.unfinished_at is not None:
             return self.unfinished_at
         if self.lost_at:
-            return self.lost_at + rules.node_record_ttl_ms
+            return GONE_FROM + self.lost_at + rules.node_record_ttl_ms
         if self.away_until:
             return self.away_until
         seen_at = self.heard_when_looked

@@ -18,7 +18,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lingua_scheduler.core.records import MAX_MARKS, Mark, Standing
+from lingua_scheduler.core.records import GONE_FROM, MAX_MARKS, Mark, Standing
 from lingua_scheduler.flows import limit
 from lingua_scheduler.flows.disconnect import Away, Replaced
 from lingua_scheduler.flows.heartbeat import Beaten
@@ -67,7 +67,7 @@ class Model(JobFlows):
         node = self.nodes.get(node_id)
         if node and credential != node.credential and not node.lost_at:
             return no("NODE_ID_CONFLICT")
-        if not node and len(self.nodes) >= self.rules.cell_capacity:
+        if not node and not self._has_room():
             return no("CELL_FULL")
         how = self._who(node, credential, epoch, process_id)
         before = node
@@ -131,6 +131,16 @@ class Model(JobFlows):
             elif connection:
                 self.move_on(job, "undelivered", "undelivered")
         return Registered(how, node.epoch, self.standing(node_id), node.pairs, cancel, [])
+
+    def _has_room(self) -> bool:
+        """In a full cell, those who are gone for longest make room: silent, and nothing more can come of their work."""
+        gone = [(at, member[2:]) for member, at in self.due().items() if at >= GONE_FROM]
+        for _, node_id in sorted(gone)[:16]:
+            node = self.nodes[node_id]
+            over = node.cut_off or not self.used(node_id)
+            if len(self.nodes) >= self.rules.cell_capacity and over and node.seen_at <= node.lost_at:
+                self.forget(node_id)
+        return len(self.nodes) < self.rules.cell_capacity
 
     def _who(self, node: NodeFacts | None, credential: str, epoch: str, process: str) -> How:
         if not node:

@@ -123,7 +123,7 @@ class CellFacts:
     def moments(self) -> list[int]:
         """Every moment to come at which something may change by itself, or become possible."""
         rules = self.rules
-        found = {at - FORGET_FROM if at >= FORGET_FROM else at for at in self.due().values()}
+        found = {at % FORGET_FROM for at in self.due().values()}
         found |= {*self.outbox.values()}
         for node in self.nodes.values():
             found |= {

@@ -392,14 +392,12 @@ class JobLife(CellFacts):
 
     # Nodes that lose their work.
 
-    def take_away(self, node_id: str, early: str, late: str, limit: int | None = None) -> bool:
-        """Its current attempts end, at most `limit` of them; says whether more are left."""
-        live = self.leases_of(node_id, fenced=False)
-        for _, job_id, _ in live[:limit]:
+    def take_away(self, node_id: str, early: str, late: str, limit: int | None = None) -> None:
+        """Its current attempts end, at most `limit` of them."""
+        for _, job_id, _ in self.leases_of(node_id, fenced=False)[:limit]:
             job = self.jobs[job_id]
             cause = late if job.accepted else early
             self.move_on(job, cause, cause)
-        return limit is not None and len(live) > limit
 
     def forget(self, node_id: str) -> None:
         for lease in self.leases_of(node_id):

@@ -65,13 +65,15 @@ class Sweep(JobLife):
         for member in forgotten:
             if member[0] == "i":
                 del self.intents[member[2:]]
+            elif member[0] == "n":
+                self.forget(member[2:])
             else:
                 self._forget_job(self.jobs[member[2:]])
         return Settled(settled + len(forgotten), more or bool(self._forgettable()))
 
     def _forgettable(self) -> list[str]:
         due = sorted((at, member) for member, at in self.due().items() if at >= FORGET_FROM)
-        return [member for at, member in due if at <= FORGET_FROM + self.now]
+        return [member for at, member in due if at % FORGET_FROM <= self.now]
 
     def _forget_job(self, job: JobFacts) -> None:
         kept_until = job.ended_at + self.rules.job_record_ttl_ms
@@ -200,9 +202,6 @@ class Sweep(JobLife):
             self.post("lost", "", 0, node_id, node.epoch, "")
         self.judge(node_id)
         moved = min(limit, len(self.leases_of(node_id, fenced=False)))
-        more = self.take_away(node_id, "lost_early", "lost", limit)
-        if not more and now >= node.lost_at + self.rules.node_record_ttl_ms:
-            self.forget(node_id)
-        else:
-            self.watch(node_id)
+        self.take_away(node_id, "lost_early", "lost", limit)
+        self.watch(node_id)
         return moved

@@ -164,7 +164,7 @@ def _moves(cell: Cell, fleet: Fleet) -> Iterator[Move]:
 
 
 def _next_moment(cell: Cell) -> int:
-    return min(at - FORGET_FROM if at >= FORGET_FROM else at for at in cell.due.values())
+    return min(at % FORGET_FROM for at in cell.due.values())
 
 
 def _time(cell: Cell, fleet: Fleet) -> Iterator[Move]:

@@ -91,7 +91,12 @@ class Cell(Section):
     name: str = Field(
         default="c0", pattern=r"^[a-z][a-z0-9]{0,15}$", description="The cell of a fleet that has only one."
     )
-    cell_capacity: int = Field(default=1_000, ge=1, le=100_000, description="How many nodes a cell takes in.")
+    cell_capacity: int = Field(
+        default=1_000,
+        ge=1,
+        le=100_000,
+        description="How many nodes a cell takes in; a new one takes the place of one that is gone.",
+    )
     max_groups: int = Field(
         default=256, ge=1, le=4_096, description="How many different capabilities its nodes may have."
     )

@@ -12,7 +12,7 @@ import msgspec
 
 from lingua_scheduler.core.job_state import ENDS, LIVE_STATES, WAITING_STATES
 from lingua_scheduler.core.needs import LACKS, lacks_of
-from lingua_scheduler.core.records import FORGET_FROM, STANDINGS, SUSPECTS, Standing
+from lingua_scheduler.core.records import FORGET_FROM, GONE_FROM, STANDINGS, SUSPECTS, Standing
 from lingua_scheduler.core.waiting import could_go, places_of
 
 if TYPE_CHECKING:
@@ -186,9 +186,16 @@ def _jobs_add_up(cell: Cell) -> Iterator[Violation]:
 
 def _nothing_is_late(cell: Cell, overdue_ms: int) -> Iterator[Violation]:
     for member, score in cell.due.items():
-        at_ms = score - FORGET_FROM if score >= FORGET_FROM else score
+        at_ms = score % FORGET_FROM
         if at_ms + overdue_ms < cell.now_ms:
             yield Violation("S4", member, f"due for {cell.now_ms - at_ms} ms")
+    for node_id, node in cell.nodes.items():
+        entry = cell.due.get(f"n:{node_id}")
+        is_gone = node.lost_at_ms > 0 and node.used == node.limbo
+        if entry is not None and entry >= GONE_FROM and not is_gone:
+            yield Violation(
+                "S4", node_id, f"to be forgotten: lost at {node.lost_at_ms}, {node.used - node.limbo} attempts"
+            )
     for job_id, job in cell.jobs.items():
         entry = cell.due.get(f"j:{job_id}")
         if entry is not None and (entry >= FORGET_FROM) != (job.state in ENDS):

@@ -1,7 +1,7 @@
 #!lua
 --[[ dispatch: choose a node, take one of its slots, create the job.                CREATED -> RESERVED | WAITING
-  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · leases ·
-        limbo · queue · due · outbox · counts
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · jobs · leases · limbo ·
+        queue · due · outbox · counts
   ARGV  now_ms rules, then for each job: ticket body          (body "" = none)
   OUT   PLACED state node epoch attempt acks pool new deadline_at_ms
                                                               (a job that exists already, not new: as it is now, and

@@ -2,7 +2,8 @@
 --[[ register: a node joins, or comes back.
   Same epoch: RESYNC, the ledger is compared with what it runs. A new process: NEW_PROCESS, what the old one had is
   over. Neither: CONTINUED while the node is alive or in a grace, its attempts carried over; else RENEWED, a new epoch,
-  its old attempts in limbo. What it runs and the ledger does not know takes slots until it has stopped.
+  its old attempts in limbo. What it runs and the ledger does not know takes slots until it has stopped. A new node
+  takes the place of one that is gone if there is no other.
   KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · leases ·
         limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id credential epoch process connection max reported acks tells nonce
@@ -11,12 +12,12 @@
         NODE_ID_CONFLICT | CELL_FULL                                                                               ]]
 -- include: clock, damp, node_at, put_node, restand, look_again, served_pairs, signature_of, group_is_refused
 -- include: take_word, take_intent, join_group, leave_group, leases_of, move_on, move_leases_on, settle_running, admit
--- include: slots_of, serve, write_tally
+-- include: slots_of, make_room, serve, write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 local function who_is_it(node, profile, credential, epoch, process)
   if not node then
-    return redis.call("HLEN", KEY.nodes) >= rules[RULE.cell_capacity] and "CELL_FULL" or "NEW"
+    return make_room(now, rules) and "NEW" or "CELL_FULL"
   end
   if credential ~= profile[PROFILE.credential] then
     return node[NODE.lost_at_ms] == 0 and "NODE_ID_CONFLICT" or "NEW_PROCESS"

@@ -27,7 +27,7 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "hash",
         "node id",
         "node record (msgpack, `NodeRecord`)",
-        "node_record_ttl_ms after the node is lost, or leave",
+        "node_record_ttl_ms after the node is lost, or leave; of a full cell, until another takes its place",
     ),
     Key(
         "profiles",
@@ -96,7 +96,7 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "zset",
         "`j:job`, `l:lease`, `n:node`, `m:node` (its marks), `r:node` (it has room for more who wait), `f:` (more who "
         "wait may fall back) or `i:node` (an intent)",
-        "when to look at it again; of what is only to be forgotten, 10^15 later",
+        "when to look at it again; of what is only to be forgotten 10^15 later, of nodes that are gone 2·10^15",
         "as what it names",
     ),
     Key("outbox", "zset", "event (msgpack, `Event`)", "when a relay may take it", "until it is handed over"),

@@ -22,9 +22,11 @@ from lingua_scheduler.core.needs import LACKING, LACKS, MARKED, MUTE, PRIVATE
 from lingua_scheduler.core.records import (
     CHOICES,
     FORGET_FROM,
+    GONE_FROM,
     HEARD_STEP_MS,
     MAX_CLAIMANTS,
     MAX_FREE,
+    MAX_MADE_ROOM,
     MAX_MARKS,
     MAX_REMEMBERED,
     STANDINGS,
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 #: The layout of everything that is kept. A release refuses cells of another number; a changed record needs a new one.
-SCHEMA: Final = 5
+SCHEMA: Final = 6
 
 #: The longest array whose length msgpack keeps in one byte.
 _FIXARRAY: Final = 15
@@ -151,7 +153,8 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "MARKS": {"most": str(MAX_MARKS)},
     "POLICY": {policy.name: str(policy.value) for policy in Policy},
     "CAUSE": _lua_causes(),
-    "DUE": {"forget": str(FORGET_FROM)},
+    "DUE": {"forget": str(FORGET_FROM), "gone": str(GONE_FROM)},
+    "MADE_ROOM": {"most": str(MAX_MADE_ROOM)},
     "HEARD": {"step_ms": str(HEARD_STEP_MS)},
     "CLAIMANTS": {"most": str(MAX_CLAIMANTS)},
     "SOURCES": {state: "({" + ",".join(f"{source}=true" for source in sources_of(state)) + "})" for state in STATES},

@@ -5,6 +5,7 @@ import pytest
 
 from lingua_scheduler.core.records import (
     FORGET_FROM,
+    GONE_FROM,
     HEARD_STEP_MS,
     STANDINGS,
     GroupRecord,
@@ -69,7 +70,8 @@ def test_what_is_only_to_be_forgotten_is_due_after_every_clock_and_exactly() -> 
     """A score is a double: all of it must be a whole number there."""
     year_5000_ms = 95_617_584_000_000
     assert year_5000_ms < FORGET_FROM
-    assert FORGET_FROM + year_5000_ms < 2**53
+    assert FORGET_FROM + year_5000_ms < GONE_FROM
+    assert GONE_FROM + year_5000_ms < 2**53
 
 
 def test_a_sign_of_life_is_written_down_far_more_often_than_silence_matters() -> None:

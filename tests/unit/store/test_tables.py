@@ -13,8 +13,10 @@ from lingua_scheduler.core.job_state import STATES, sources_of
 from lingua_scheduler.core.records import (
     CHOICES,
     FORGET_FROM,
+    GONE_FROM,
     HEARD_STEP_MS,
     MAX_CLAIMANTS,
+    MAX_MADE_ROOM,
     MAX_MARKS,
     MAX_REMEMBERED,
     SUSPECTS,
@@ -53,6 +55,7 @@ LAYOUTS: Final = {
     3: "c668d527cf0c31e9",
     4: "0561d65dcb516e1f",
     5: "0561d65dcb516e1f",
+    6: "f8d65ac60324995c",
 }
 
 
@@ -115,7 +118,8 @@ def test_the_scripts_know_every_standing() -> None:
 
 
 def test_the_scripts_know_the_numbers_that_they_share_with_python() -> None:
-    assert TABLES["DUE"] == {"forget": str(FORGET_FROM)}
+    assert TABLES["DUE"] == {"forget": str(FORGET_FROM), "gone": str(GONE_FROM)}
+    assert TABLES["MADE_ROOM"] == {"most": str(MAX_MADE_ROOM)}
     assert TABLES["HEARD"] == {"step_ms": str(HEARD_STEP_MS)}
     assert TABLES["CLAIMANTS"] == {"most": str(MAX_CLAIMANTS)}
     assert TABLES["MARKS"] == {"most": str(MAX_MARKS)}

@@ -1,5 +1,6 @@
--- The memory of what is over ends, at most `limit` times: of ended jobs first the text and later the record, and what
--- an operator wanted of a node that never came back. Says how many times, and whether more is due.
+-- The memory of what is over ends, at most `limit` times: of ended jobs first the text and later the record, what an
+-- operator wanted of a node that never came back, and nodes that are gone. How many times, and whether more is due.
+-- include: node_at, forget_node
 local function forget(limit, now, rules)
   local members = redis.call("ZRANGEBYSCORE", KEY.due, DUE.forget, DUE.forget + now, "LIMIT", 0, limit)
   for _, member in ipairs(members) do
@@ -25,5 +26,11 @@ local function forget(limit, now, rules)
       redis.call("ZADD", KEY.due, DUE.forget + gone_at, member)
     end
   end
-  return #members, redis.call("ZCOUNT", KEY.due, DUE.forget, DUE.forget + now) > 0
+  local gone = redis.call("ZRANGEBYSCORE", KEY.due, DUE.gone, DUE.gone + now, "LIMIT", 0, limit - #members)
+  for _, member in ipairs(gone) do
+    local node_id = string.sub(member, 3)
+    forget_node(node_id, node_at(node_id), now, rules)
+  end
+  local more = redis.call("ZCOUNT", KEY.due, DUE.forget, DUE.forget + now) > 0
+  return #members + #gone, more or redis.call("ZCOUNT", KEY.due, DUE.gone, DUE.gone + now) > 0
 end

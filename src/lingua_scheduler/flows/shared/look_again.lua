@@ -1,9 +1,12 @@
 -- Enter a node in the due-list for the next moment at which time alone changes something about it. Of a lost one that
--- still has current attempts, that is now.
+-- still has current attempts, that is now; else it is only to be forgotten.
 local function look_again(node_id, node, now, rules)
   local at
   if node[NODE.lost_at_ms] > 0 then
-    at = node[NODE.used] > node[NODE.limbo] and now or node[NODE.lost_at_ms] + rules[RULE.node_record_ttl_ms]
+    at = now
+    if node[NODE.used] == node[NODE.limbo] then
+      at = DUE.gone + node[NODE.lost_at_ms] + rules[RULE.node_record_ttl_ms]
+    end
   elseif node[NODE.away_until_ms] > 0 then
     at = node[NODE.away_until_ms]
   else

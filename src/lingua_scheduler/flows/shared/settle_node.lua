@@ -1,5 +1,5 @@
--- Time has passed for a node: it rested enough, may be probed, fell stale, was lost, or was gone for so long that it is
--- forgotten. At most `limit` attempts are moved; says how many were.
+-- Time has passed for a node: it rested enough, may be probed, fell stale, was lost, or is lost and still has attempts.
+-- At most `limit` of them are moved; says how many were.
 -- include: node_at, put_node, restand, look_again, lose_node, is_mass_silence, post
 local function settle_node(node_id, limit, now, rules)
   local node = node_at(node_id)
