@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -157,9 +158,15 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
         async def refill() -> None:
             await asyncio.gather(*(roster.renew(link) for link in desk.links))
             desk.sessions.reopen()
-            await check_schema(engine, app.cell)
 
-        watcher = Watcher(engine, app.cell, settings.loops.watch_interval_ms, refill, desk.clock)
+        watcher = Watcher(
+            engine,
+            app.cell,
+            settings.loops.watch_interval_ms,
+            begin=partial(check_schema, engine, app.cell),
+            refill=refill,
+            clock=desk.clock,
+        )
         # Before anybody comes in: its first look sets the clock.
         await watcher.turn()
         desk.started_at_ms = desk.clock()

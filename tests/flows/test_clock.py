@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lingua_scheduler.core.clock import Clock
 from lingua_scheduler.core.rules import Rules
-from lingua_scheduler.loops.watcher import Watcher
-from lingua_scheduler.store.checks import check_schema
 from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.store.face import pack
 from lingua_scheduler.store.keys import CELL_KEY_NAMES, cell_key
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.support.servers import Server
-    from tests.support.world import World
 
 
 @pytest.fixture
@@ -63,25 +59,3 @@ async def test_seconds_and_microseconds_are_whole_milliseconds(
     main = "#!lua\n-- include: clock\nreturn { string.format('%.0f', clock(ARGV[1])), KEY.jobs and nil }"
     texts = {"flows/reap": main, "flows/shared/clock": frozen}
     assert await engine.run(compose("flows/reap", texts.__getitem__), CELL, (b"",)) == b"%d" % now_ms
-
-
-async def test_whoever_watches_the_engine_sets_the_clock_by_it_and_has_it_refilled_when_it_is_empty(
-    world: World,
-) -> None:
-    refilled = 0
-
-    async def refill() -> None:
-        nonlocal refilled
-        refilled += 1
-        await check_schema(world.engine, CELL)
-
-    machine_ms = 1_000
-    clock = Clock(lambda: machine_ms)
-    watcher = Watcher(world.engine, CELL, 1_000, refill, clock)
-    await watcher.turn()
-    assert (clock(), refilled) == (world.now_ms, 1)
-    world.now_ms += 1_000_000
-    await watcher.turn()
-    assert (clock(), refilled) == (world.now_ms, 1)
-    machine_ms += 5
-    assert clock() == world.now_ms + 5

@@ -103,12 +103,13 @@ async def test_a_node_that_nobody_knows_has_none(world: World) -> None:
 
 
 async def test_a_cell_that_was_begun_says_by_which_layout_and_an_empty_engine_says_0(world: World) -> None:
-    assert await read_schema(world.engine, CELL) == Schema(0, T0)
-    await check_schema(world.engine, CELL)
+    assert await read_schema(world.engine, CELL) == Schema(0, 0, T0)
+    birth = await check_schema(world.engine, CELL)
     world.now_ms += 7
-    assert await asyncio.gather(*(read_schema(world.engine, CELL) for _ in range(2))) == [Schema(SCHEMA, T0 + 7)] * 2
+    seen = await asyncio.gather(*(read_schema(world.engine, CELL) for _ in range(2)))
+    assert seen == [Schema(SCHEMA, birth, T0 + 7)] * 2
     await world.engine.command("DEL", cell_key(world.engine.prefix, CELL, "counts"))
-    assert await read_schema(world.engine, CELL) == Schema(0, T0 + 7)
+    assert await read_schema(world.engine, CELL) == Schema(0, 0, T0 + 7)
     assert code_of(await read_schema(world.engine, "C0")) == "INVALID_MESSAGE"
 
 
@@ -117,4 +118,12 @@ async def test_a_cell_that_lost_its_layout_has_none_though_it_goes_on_counting(w
     await world.engine.command("DEL", cell_key(world.engine.prefix, CELL, "counts"))
     await join(world)
     await place(world)
-    assert await read_schema(world.engine, CELL) == Schema(0, T0)
+    assert await read_schema(world.engine, CELL) == Schema(0, 0, T0)
+
+
+async def test_a_cell_has_one_birth_until_it_is_begun_anew(world: World) -> None:
+    births = await asyncio.gather(*(check_schema(world.engine, CELL) for _ in range(3)))
+    assert births == [births[0]] * 3
+    assert births[0] > 0
+    await world.engine.command("DEL", cell_key(world.engine.prefix, CELL, "counts"))
+    assert await check_schema(world.engine, CELL) not in {0, births[0]}

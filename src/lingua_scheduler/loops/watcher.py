@@ -21,27 +21,43 @@ log = logging.getLogger(__name__)
 
 
 class Watcher(Loop):
-    """A cell that has a schema has been set up. One that has none any more was emptied, whoever did that.
+    """A cell has a birth. One with another birth than the one we knew was emptied, whoever did that.
 
+    Each instance compares for itself: the one that sees it first begins the cell anew, and all of them see that.
     With each look the clock is set.
     """
 
     def __init__(
-        self, engine: Engine, cell: str, interval_ms: int, refill: Callable[[], Awaitable[None]], clock: Clock
+        self,
+        engine: Engine,
+        cell: str,
+        interval_ms: int,
+        *,
+        begin: Callable[[], Awaitable[int]],
+        refill: Callable[[], Awaitable[None]],
+        clock: Clock,
     ) -> None:
         super().__init__(interval_ms)
         self._engine = engine
         self._cell = cell
+        self._begin = begin
         self._refill = refill
         self._clock = clock
+        self._birth: int | None = None
 
     async def turn(self) -> bool:
-        """Look once. What `refill` could not do is left to the next turn: the schema is what it writes last."""
+        """Look once. `begin` marks a cell that is empty and says its birth; the first one that is seen is ours.
+
+        A birth is known when everything is entered again: what `refill` could not do is left to the next turn.
+        """
         asked_ms = self._clock.local()
         schema = await read_schema(self._engine, self._cell)
         assert isinstance(schema, Schema)  # noqa: S101 - the cell has a name
         self._clock.heard(schema.now_ms, asked_ms)
-        if schema.written == 0:
-            log.warning("the engine is empty: nodes and sessions are entered again")
-            await self._refill()
+        if schema.birth != self._birth:
+            birth = await self._begin()
+            if self._birth is not None:
+                log.warning("the engine was emptied: nodes and sessions are entered again")
+                await self._refill()
+            self._birth = birth
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import secrets
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 _OLDEST: Final = {"valkey_version": ("Valkey", (8, 0)), "redis_version": ("Redis", (7, 0))}
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)")
 
+#: A birth is never 0, and exact in Lua.
+_BIRTH_BITS: Final = 53
+
 _CALLED: Final = re.compile(r"""redis\.p?call\(\s*["']([A-Z]+)["']""")
 _ROOMS: Final = ("flows", "flows/shared", "views", "store")
 
@@ -37,7 +41,8 @@ class _Denied(Answer, frozen=True, tag="DENIED"):
 
 
 class _Schema(Answer, frozen=True, tag="SCHEMA"):
-    written: str
+    written: int
+    birth: int
 
 
 _RIGHTS: Final = Face("store/rights", _Denied)
@@ -56,14 +61,19 @@ async def check_engine(engine: Engine, address: Address, cell: str) -> None:
     await _check_rights(engine, address, cell)
 
 
-async def check_schema(engine: Engine, cell: str) -> None:
-    """`EngineUnfit` if a release that lays records out differently wrote this cell; a new cell is marked as ours."""
-    answer = await _SCHEMA(engine, cell, pack(SCHEMA))
-    if isinstance(answer, _Schema) and answer.written != str(SCHEMA):
+async def check_schema(engine: Engine, cell: str) -> int:
+    """`EngineUnfit` if a release that lays records out differently wrote this cell; a new cell is marked as ours.
+
+    The answer is the cell's birth: whoever knows another one knew a cell that is gone.
+    """
+    answer = await _SCHEMA(engine, cell, pack((SCHEMA, secrets.randbits(_BIRTH_BITS) | 1)))
+    assert isinstance(answer, _Schema)  # noqa: S101 - it refuses nothing
+    if answer.written != SCHEMA:
         raise EngineUnfit(
             f"cell {cell} under {engine.prefix} has records of schema {answer.written}, and this release knows only "
             f"schema {SCHEMA}: give it another engine.key_prefix, or run the release that wrote the cell"
         )
+    return answer.birth
 
 
 def why_unfit(info: Mapping[str, str]) -> str:

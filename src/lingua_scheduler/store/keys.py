@@ -105,7 +105,7 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "hash",
         "name",
         "jobs accepted, refused by code, and ended by state; attempts by how they ended, retries by why; waits; "
-        "number of the last group and epoch; the schema of all records",
+        "number of the last group and epoch; the schema of all records, and the birth of the cell",
         "as the cell",
     ),
 )

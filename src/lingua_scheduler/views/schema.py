@@ -1,4 +1,4 @@
-"""schema: which layout a cell's records have, and so whether the engine still has them; and what time it is there."""
+"""schema: which layout a cell's records have, whether it was begun anew, and the time there."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ if TYPE_CHECKING:
 
 
 class Schema(Answer, frozen=True, tag="SCHEMA"):
-    """The number that was written when the cell was begun; 0: it was not, or the engine has lost it."""
+    """The number that was written when the cell was begun; 0: it was not, or the engine has lost it.
+
+    The birth was written with it, and is another one each time the cell is begun anew.
+    """
 
     written: int
+    birth: int
     now_ms: int
 
 
@@ -23,7 +27,7 @@ _SCHEMA: Final = Face("views/schema", Schema)
 
 
 async def read_schema(engine: Engine, cell: str) -> Schema | Refusal:
-    """The layout, and the engine's time."""
+    """The layout, the birth, and the engine's time."""
     try:
         cell = check_cell(cell)
     except Invalid as invalid:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tests.support.house import empty
 
 if TYPE_CHECKING:
+    from tests.scenarios.doors.conftest import Start
     from tests.support.house import Scheduler
     from tests.support.servers import Server
 
@@ -27,3 +28,20 @@ async def test_the_fleet_serves_again_by_itself(scheduler: Scheduler, store: Ser
         job = await node.job(utterance_index=1)
         await node.result(job)
         assert (await client.end_of(1))["type"] == "translation_result"
+
+
+async def test_every_instance_brings_back_what_it_holds(serve: Start, store: Server) -> None:
+    """Before the sockets beat: whoever sees it first begins the cell anew, and the other sees that."""
+    first, second = [await serve(nodes__socket_beat_ms="30000") for _ in range(2)]
+    french = {f"{what}_languages": ["en", "fr"] for what in ("asr", "semantic", "tts")}
+    async with first.node("a") as a, second.node("b") as b, first.client() as one, second.client() as two:
+        await a.register()
+        await b.register(language_capabilities=french)
+        await one.init()
+        await two.init(tgt_lang="fr")
+        await empty(store)
+        for node, client, said in ((a, one, {}), (b, two, {"tgt_lang": "fr"})):
+            await node.next("node_register_ack")
+            await client.utter(0, **said)
+            await node.result(await node.job())
+            assert (await client.end_of(0))["type"] == "translation_result"

@@ -1,0 +1,98 @@
+"""Whoever watches the engine: sets the clock by it, and sees that it was emptied."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lingua_scheduler.core.clock import Clock
+from lingua_scheduler.core.errors import DependencyDown, EngineUnfit
+from lingua_scheduler.loops.watcher import Watcher
+from lingua_scheduler.store.checks import check_schema
+from lingua_scheduler.store.keys import cell_key
+from lingua_scheduler.store.tables import SCHEMA
+from lingua_scheduler.views.schema import Schema, read_schema
+from tests.support.world import CELL
+
+if TYPE_CHECKING:
+    from tests.support.world import World
+
+
+class Instance:
+    """Whoever watches the engine, and how often everything of his was entered again."""
+
+    def __init__(self, world: World, clock: Clock) -> None:
+        self.refilled = 0
+        self.fails = False
+        begin = partial(check_schema, world.engine, CELL)
+        self.watcher = Watcher(world.engine, CELL, 1_000, begin=begin, refill=self._refill, clock=clock)
+
+    async def _refill(self) -> None:
+        if self.fails:
+            raise DependencyDown("LOADING", "gone again")
+        self.refilled += 1
+
+    async def look(self) -> int:
+        """Look once; how often was it emptied?"""
+        await self.watcher.turn()
+        return self.refilled
+
+
+async def empty(world: World) -> None:
+    await world.engine.command("DEL", cell_key(world.engine.prefix, CELL, "counts"))
+
+
+async def test_whoever_watches_the_engine_sets_the_clock_by_it(world: World) -> None:
+    machine_ms = 1_000
+    clock = Clock(lambda: machine_ms)
+    instance = Instance(world, clock)
+    await instance.look()
+    assert clock() == world.now_ms
+    world.now_ms += 1_000_000
+    await instance.look()
+    assert clock() == world.now_ms
+    machine_ms += 5
+    assert clock() == world.now_ms + 5
+
+
+async def test_the_first_look_begins_a_cell_and_has_nothing_to_enter_again(world: World) -> None:
+    instance = Instance(world, Clock())
+    assert [await instance.look() for _ in range(2)] == [0, 0]
+    schema = await read_schema(world.engine, CELL)
+    assert isinstance(schema, Schema)
+    assert (schema.written, schema.birth > 0) == (SCHEMA, True)
+
+
+async def test_every_instance_sees_that_the_engine_was_emptied_whoever_begins_it_anew(world: World) -> None:
+    instances = [Instance(world, Clock()) for _ in range(3)]
+    for _ in range(2):
+        assert [await instance.look() for instance in instances] == [0, 0, 0]
+    for emptied in (1, 2):
+        await empty(world)
+        for _ in range(2):
+            assert [await instance.look() for instance in instances] == [emptied] * 3
+
+
+async def test_what_could_not_be_entered_is_entered_with_the_next_look(world: World) -> None:
+    first, second = Instance(world, Clock()), Instance(world, Clock())
+    await first.look()
+    await second.look()
+    await empty(world)
+    first.fails = True
+    with pytest.raises(DependencyDown):
+        await first.look()
+    assert await second.look() == 1
+    first.fails = False
+    assert [await first.look() for _ in range(2)] == [1, 1]
+
+
+async def test_a_cell_that_another_release_began_anew_is_left_alone(world: World) -> None:
+    instance = Instance(world, Clock())
+    await instance.look()
+    await empty(world)
+    await world.engine.command("HSET", cell_key(world.engine.prefix, CELL, "counts"), "schema", SCHEMA + 1)
+    with pytest.raises(EngineUnfit):
+        await instance.look()
+    assert instance.refilled == 0
