@@ -176,7 +176,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
             watcher,
         ):
             door = Door(desk, ROUTES, serve_node=serve_node, serve_session=serve_session)
-            async with Server(door, bound, settings.server) as server:
+            async with Server(door, bound, settings.server, desk.close) as server:
                 try:
                     yield Serving(app, desk, server)
                 finally:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import pytest
 
-from tests.support.house import eventually
+from tests.support.house import PATIENCE_S, House, eventually
 
 if TYPE_CHECKING:
-    from tests.support.house import House
+    from tests.support.servers import Server
 
 NODE = {"node_id": "n1", "semantic_langs": ["en", "zh"], "max_concurrent_jobs": 4}
 
@@ -60,3 +61,41 @@ async def test_an_open_poll_is_answered_and_is_the_last_on_its_connection(house:
     house.serving.desk.drain()
     answer = await polling
     assert (answer.status_code, answer.json(), answer.headers["connection"]) == (200, {"jobs": []}, "close")
+
+
+async def waiting_for(http: httpx2.AsyncClient, job_id: str) -> asyncio.Task[Any]:
+    """Somebody who waits for the end of a job."""
+    before = len(asyncio.all_tasks())
+    waits = asyncio.create_task(http.get(f"/v1/job/{job_id}?wait_ms=15000"))
+
+    async def is_waiting() -> bool:
+        assert not waits.done(), waits.result().text
+        return len(asyncio.all_tasks()) >= before + 3
+
+    await eventually(is_waiting)
+    return waits
+
+
+@pytest.mark.parametrize("came_before", [True, False])
+async def test_whoever_waits_for_the_end_of_a_job_waits_as_long_as_he_asked(house: House, came_before: bool) -> None:
+    await house.post("/v1/node/register", NODE)
+    job = await house.dispatch()
+    waits = await waiting_for(house.http, job["job_id"]) if came_before else None
+    house.serving.desk.drain()
+    waits = waits or await waiting_for(house.http, job["job_id"])
+    attempt = {name: job[name] for name in ("job_id", "attempt_id", "node_id")}
+    await house.post("/v1/job/ack", attempt)
+    await house.post("/v1/job/done", attempt | {"status": "ok"})
+    assert (await waits).json()["state"] == "FINISHED"
+
+
+async def test_when_its_time_is_up_he_is_told_how_far_it_is(server: Server) -> None:
+    house = House(server.url, **{"server.drain_ms": 50})
+    async with httpx2.AsyncClient(timeout=PATIENCE_S) as caller:
+        async with house.open():
+            await house.post("/v1/node/register", NODE)
+            job = await house.dispatch()
+            caller.base_url = house.http.base_url
+            waits = await waiting_for(caller, job["job_id"])
+        answer = await waits
+    assert (answer.status_code, answer.json()["state"], answer.headers["connection"]) == (200, "DISPATCHED", "close")

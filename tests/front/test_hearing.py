@@ -31,6 +31,7 @@ from tests.support.world import CELL
 if TYPE_CHECKING:
     from tests.support.world import World
 
+TRACE: Final = "the job's"
 PLAIN: Final = Assignment(src_lang="en", tgt_lang="zh", pipeline=Pipeline())
 
 
@@ -41,7 +42,7 @@ class Scene(Stage):
 
     async def put(self, **wanted: Any) -> str:
         ask = Ask("s1", "en", "zh", wanted=Wanted(**wanted))
-        submitted = await self.delivery.place(ask, PLAIN)
+        submitted = await self.delivery.place(ask, PLAIN, trace_id=TRACE)
         assert isinstance(submitted, Submitted), submitted
         return submitted.job_id
 
@@ -74,7 +75,13 @@ async def test_who_has_a_fenced_attempt_is_told_to_stop(scene: Scene) -> None:
     await cancel(scene.world.engine, job_id, "nobody listens")
     assert sorted(await scene.relay(twice=False)) == ["ended", "fenced"]
     assert tape.messages("job_cancel") == [
-        {"type": "job_cancel", "job_id": job_id, "attempt_id": 1, "reason": "nobody listens"}
+        {
+            "type": "job_cancel",
+            "job_id": job_id,
+            "attempt_id": 1,
+            "trace_id": TRACE,
+            "reason": "nobody listens",
+        }
     ]
     assert len(scene.delivery.errands) == 0
 
@@ -90,7 +97,8 @@ async def test_it_is_told_so_also_where_nobody_said_why(scene: Scene, is_gone: b
         await sweep(scene.world)
         assert isinstance(await scene.hearing.wait_end(job_id, 0), Refusal)
     await scene.hearing.hear(Event("fenced", job_id, 1, "n1", "", "cancelled", 0))
-    assert [said["reason"] for said in tape.messages("job_cancel")] == ["cancelled"]
+    (said,) = tape.messages("job_cancel")
+    assert (said["reason"], said["trace_id"]) == ("cancelled", "the socket's" if is_gone else TRACE)
 
 
 async def test_any_other_cause_is_told_by_its_name(scene: Scene) -> None:

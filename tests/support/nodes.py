@@ -106,6 +106,7 @@ class Stage:
             credential="",
             abilities=abilities_of(message),
             words=words,
+            trace_id="the socket's",
         )
         self.links.add(Link(tape, known))
         return tape

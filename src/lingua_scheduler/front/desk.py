@@ -48,8 +48,10 @@ class Desk:
     delivery: Delivery = field(init=False)
     hearing: Hearing = field(init=False)
     mailboxes: Mailboxes = field(init=False)
-    #: The instance has been asked to stop: nobody new is let in, and whoever waits is answered.
+    #: The instance has been asked to stop: nobody new is let in, and nodes that poll are answered.
     is_draining: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Its time is up: whoever still waits for the end of a job is answered.
+    is_closing: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def result_ttl_ms(self) -> int:
@@ -58,7 +60,11 @@ class Desk:
         return max(self.settings.jobs.result_ttl_ms, talks.resume_window_ms + talks.gap_ms + _MARGIN_MS)
 
     def drain(self) -> None:
-        """Nobody new, and nobody waits any longer."""
+        """Nobody new, and nodes find their work elsewhere. What began may end."""
         self.is_draining.set()
         self.delivery.wake()
+
+    def close(self) -> None:
+        """Nobody waits any longer."""
+        self.is_closing.set()
         self.hearing.wake()

@@ -76,17 +76,18 @@ class Hearing:
         self._delivery.errands.drop(event.job, event.attempt)
         if self._links.get(event.node) is None:
             return
-        reason = await self._why_fenced(event)
+        reason, trace_id = await self._why_fenced(event)
         link = self._links.get(event.node)
         if link is not None:
-            link.cancel(event.job, event.attempt, reason)
+            link.cancel(event.job, event.attempt, reason, trace_id)
 
-    async def _why_fenced(self, event: Event) -> str:
-        """Why the node must stop: of a job that was cancelled, what its caller said."""
-        if event.detail != "cancelled":
-            return event.detail
+    async def _why_fenced(self, event: Event) -> tuple[str, str | None]:
+        """Why the node must stop (of a job that was cancelled, what its caller said), and the job's trace."""
         job = await read_job(self._engine, event.job)
-        return event.detail if isinstance(job, Refusal) else job.record.past.reason or event.detail
+        if isinstance(job, Refusal):
+            return event.detail, None
+        said = job.record.past.reason if event.detail == "cancelled" else ""
+        return said or event.detail, job.ticket.trace
 
     async def _hang_up(self, event: Event) -> None:
         """A node that is still given up although its socket is open must register anew; it does so on a new one."""

@@ -15,6 +15,7 @@ from lingua_scheduler.front.limits import HttpProtocol, SocketProtocol
 from lingua_scheduler.front.web import LARGE_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Self
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.front.door import Door
 
 _BACKLOG: Final = 2048
-#: How long an instance that stops waits for what it has cut off.
+#: How long an instance that stops waits for those that it has let go, and for what it has cut off.
 _LAST_S: Final = 1.0
 
 
@@ -69,12 +70,22 @@ def url_of(bound: sockets.socket) -> str:
 
 
 class Server:
-    """Serves a door on a bound socket, from entering to leaving; leaving drains."""
+    """Serves a door on a bound socket, from entering to leaving; leaving drains.
 
-    def __init__(self, door: Door, bound: sockets.socket, settings: ServerSettings) -> None:
+    `let_go` is called when the time for that is up: whoever still waits for something is to be answered.
+    """
+
+    def __init__(
+        self,
+        door: Door,
+        bound: sockets.socket,
+        settings: ServerSettings,
+        let_go: Callable[[], None] = lambda: None,
+    ) -> None:
         self._door = door
         self._bound = bound
         self._drain_s = settings.drain_ms / 1000
+        self._let_go = let_go
         self.url = url_of(bound)
         self.port: int = bound.getsockname()[1]
         self._server = uvicorn.Server(
@@ -135,6 +146,8 @@ class Server:
         self.stop_accepting()
         await self._door.close_sockets()
         await _wait(self._server.server_state.tasks, self._drain_s)
+        self._let_go()
+        await _wait(self._server.server_state.tasks, _LAST_S)
 
     async def _cut_off(self) -> None:
         """Whoever is still there is not waited for. Whoever still waits for an answer gets a refusal."""

@@ -116,14 +116,14 @@ class TestRegistering:
         assert enter.node_id == "node-new"
 
     def test_what_it_must_stop_follows_its_welcome(self) -> None:
-        phase = Registering()
+        phase = Registering(trace_id="peer")
         (enter,) = phase.hear(json.dumps(FIELD_NODE))
         assert isinstance(enter, Enter)
         answer = Registered("RESYNC", "1-x", Standing.available, [], [("c0.a", 2)], [])
         _, stop = phase.entered(enter, answer, "socket", "")[1]
         assert isinstance(stop, Say)
         assert isinstance(stop.message, JobCancel)
-        assert (stop.message.job_id, stop.message.attempt_id) == ("c0.a", 2)
+        assert (stop.message.job_id, stop.message.attempt_id, stop.message.trace_id) == ("c0.a", 2, "peer")
 
     def test_nothing_else_may_come_first(self) -> None:
         phase = Registering()

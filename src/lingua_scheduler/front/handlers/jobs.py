@@ -151,7 +151,7 @@ async def show_job(desk: Desk, request: Request) -> Said:
     job_id, wait_ms = request.named["job_id"], int(request.query.get("wait_ms", "0"))
     if not _may_see(request, job_id):
         return refuse("UNKNOWN_JOB", job_id=job_id)
-    job = await desk.hearing.wait_end(job_id, wait_ms, desk.is_draining)
+    job = await desk.hearing.wait_end(job_id, wait_ms, desk.is_closing)
     if isinstance(job, Refusal):
         return job
     result = await whole_result(desk.engine, job)

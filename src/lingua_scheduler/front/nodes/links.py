@@ -90,9 +90,10 @@ class Link:
         self.hang_up(CloseCode.OVERLOADED, "the audio of a job did not fit into what waits to be read")
         return False
 
-    def cancel(self, job_id: str, attempt_id: int, reason: str) -> bool:
-        """Tell the node to stop working on an attempt."""
-        return self.write(JobCancel(job_id=job_id, attempt_id=attempt_id, reason=reason))
+    def cancel(self, job_id: str, attempt_id: int, reason: str, trace_id: str | None) -> bool:
+        """Tell the node to stop working on an attempt, under the trace of its job, or of the connection."""
+        trace_id = trace_id or self.known.trace_id
+        return self.write(JobCancel(job_id=job_id, attempt_id=attempt_id, trace_id=trace_id, reason=reason))
 
     def control(self, command: Command, reason: str | None = None) -> bool:
         """Tell the node what the operator wants."""

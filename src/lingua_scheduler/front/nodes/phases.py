@@ -40,7 +40,7 @@ from lingua_scheduler.protocol.registration import Beating
 from lingua_scheduler.protocol.registration import Registering as Words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from lingua_scheduler.flows.register import Registered
 
@@ -273,7 +273,7 @@ class Live:
         """What the engine says to a heartbeat."""
         if isinstance(answer, Beaten):
             self._take(beat)
-            return told_to_beat(answer)
+            return told_to_beat(self.known, answer)
         if answer.code == "UNKNOWN_NODE":
             self._take(beat)
             return [Renew()]
@@ -314,9 +314,9 @@ def _last(before: Any, now: Any) -> Any:  # noqa: ANN401 - whatever it is
     return before if now is None else now
 
 
-def told_to_beat(answer: Beaten) -> list[Act]:
+def told_to_beat(known: Known, answer: Beaten) -> list[Act]:
     """What a node is told after a heartbeat, its own or one that its open socket stands for."""
-    acts: list[Act] = [_cancel(*attempt) for attempt in answer.cancel]
+    acts = _cancels(known, answer.cancel)
     acts += [Note(warning) for warning in answer.warnings]
     if answer.must_register:
         acts.append(HangUp(CloseCode.TIMEOUT, "register again: it was not confirmed in time that a job was stopped"))
@@ -334,11 +334,16 @@ def welcome(known: Known, answer: Registered) -> list[Act]:
         pools=answer.pairs,
         warnings=answer.warnings,
     )
-    return [Say(ack), *(_cancel(*attempt) for attempt in answer.cancel)]
+    return [Say(ack), *_cancels(known, answer.cancel)]
 
 
-def _cancel(job_id: str, attempt_id: int) -> Say:
-    return Say(JobCancel(job_id=job_id, attempt_id=attempt_id, reason="this attempt is not yours any more"))
+def _cancels(known: Known, attempts: Iterable[tuple[str, int]]) -> list[Act]:
+    """The jobs may not exist any more, so it is told under the trace of the connection."""
+    reason = "this attempt is not yours any more"
+    return [
+        Say(JobCancel(job_id=job_id, attempt_id=attempt_id, trace_id=known.trace_id, reason=reason))
+        for job_id, attempt_id in attempts
+    ]
 
 
 def _entering(message: NodeRegister, node_id: str, slots: int) -> Enter:

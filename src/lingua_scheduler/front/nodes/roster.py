@@ -77,7 +77,7 @@ class Roster:
             epoch = link.epoch
             answer = await heartbeat(self._engine, self._cell, link.node_id, epoch)
             if not isinstance(answer, Refusal):
-                self.do(link, told_to_beat(answer))
+                self.do(link, told_to_beat(link.known, answer))
             elif answer.code == "UNKNOWN_NODE":
                 await self.renew(link)
             elif link.epoch == epoch:
