@@ -11,6 +11,7 @@ from tests.support.house import House
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from tests.support.house import Node
     from tests.support.servers import Server
 
 TOKENS = {
@@ -80,6 +81,68 @@ async def test_a_node_speaks_only_for_itself(guarded: House) -> None:
     assert (await ask(guarded, "node", "POST", "/v1/node/heartbeat", beat | {"node_secret": secret}))[0] == 200
     other = await ask(guarded, "node", "POST", "/v1/node/heartbeat", {"node_id": "n2", "node_secret": secret})
     assert other[0] == 403
+
+
+class TestWhoseIdItIs:
+    """A node id belongs to the credential that registered it, for as long as the node is not lost or gone."""
+
+    async def socket(self, house: House, who: str) -> Node:
+        node = house.node("n1")
+        await node.connect(additional_headers={"authorization": f"Bearer {TOKENS[who]}"})
+        return node
+
+    async def test_another_token_does_not_take_it_over(self, guarded: House) -> None:
+        first, stranger = await self.socket(guarded, "node"), await self.socket(guarded, "abroad")
+        await first.register()
+        with pytest.raises(AssertionError, match="NODE_ID_CONFLICT"):
+            await stranger.register()
+        status, refused = await ask(guarded, "abroad", "POST", "/v1/node/register", NODE)
+        assert (status, refused["error"], refused["retryable"]) == (409, "NODE_ID_CONFLICT", False)
+        said = {"session_id": "room", "src_lang": "en", "tgt_lang": "zh"}
+        assert (await ask(guarded, "session", "POST", "/v1/dispatch/f2f", said))[0] == 200
+        await first.result(await first.job())
+        assert (first.closed, stranger.closed) == (None, None)
+        await first.close()
+        await stranger.close()
+
+    async def test_the_same_token_does_on_whichever_way(self, guarded: House) -> None:
+        """A shared token is one credential: whoever has it may be any node that was registered with it."""
+        first, second = await self.socket(guarded, "node"), await self.socket(guarded, "node")
+        await first.register()
+        await second.register()
+        assert (await first.gone())[0] == 4409
+        assert (await enrol(guarded))["node_secret"]
+        await first.close()
+        await second.close()
+
+    async def test_whoever_had_it_before_does_not_speak_for_it_any_more(self, guarded: House) -> None:
+        status, before = await ask(guarded, "abroad", "POST", "/v1/node/register", NODE)
+        assert status == 200, before
+        old = {"node_id": "n1", "node_secret": before["node_secret"]}
+        assert (await ask(guarded, "abroad", "POST", "/v1/node/offline", old))[0] == 200
+        now = await enrol(guarded)
+        said = {"session_id": "room", "src_lang": "en", "tgt_lang": "zh"}
+        job = (await ask(guarded, "session", "POST", "/v1/dispatch/f2f", said))[1]
+        attempt = {"job_id": job["job_id"], "attempt_id": 1}
+        words = {
+            "node/heartbeat": {},
+            "node/poll": {"wait_ms": 0},
+            "node/offline": {},
+            "job/ack": attempt,
+            "job/started": attempt,
+            "job/stopped": attempt,
+            "job/done": attempt | {"status": "ok"},
+            "job/fail": attempt | {"reason": "no"},
+        }
+        for path, word in words.items():
+            for epoch in (None, now["epoch"]):
+                status, refused = await ask(guarded, "abroad", "POST", f"/v1/{path}", old | word | {"epoch": epoch})
+                assert (status, refused["error"]) == (409, "STALE_ATTEMPT"), path
+        own = {"node_id": "n1", "node_secret": now["node_secret"]}
+        stale = await ask(guarded, "node", "POST", "/v1/node/heartbeat", own | {"epoch": before["epoch"]})
+        assert (stale[0], stale[1]["error"]) == (409, "STALE_ATTEMPT")
+        done = own | words["job/done"] | {"epoch": now["epoch"]}
+        assert (await ask(guarded, "node", "POST", "/v1/job/done", done))[1]["state"] == "FINISHED"
 
 
 async def test_a_caller_sees_only_what_is_of_its_own(guarded: House) -> None:

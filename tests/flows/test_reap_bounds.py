@@ -98,6 +98,24 @@ async def test_jobs_are_forgotten_no_more_than_the_limit_at_a_time(world: World)
     assert (await world.cell()).bodies == {}
 
 
+async def test_nodes_are_forgotten_after_jobs_and_no_more_than_the_limit_at_a_time(world: World) -> None:
+    for node_id in ("n0", "n1", "n2", "n3"):
+        await join(world, node_id, connection="x")
+    for node_id in ("n1", "n2", "n3"):
+        await disconnect(world.engine, CELL, node_id, "x")
+    world.now_ms += 500
+    await sweep(world)
+    world.now_ms += 3_600_000
+    await keep_alive(world, "n0")
+    await place(world)
+    await done(world.engine, A, 1, "n0", result="text", result_ttl_ms=1)
+    world.now_ms += 1
+    assert await reap(world.engine, CELL, 2) == Settled(2, True)
+    assert (await world.cell()).nodes.keys() == {"n0", "n2", "n3"}
+    assert await reap(world.engine, CELL, 1) == Settled(1, True)
+    assert await reap(world.engine, CELL, 1) == Settled(1, False)
+
+
 async def test_text_goes_first_and_the_record_later(world: World) -> None:
     await join(world)
     await place(world, body="in")

@@ -111,23 +111,30 @@ class Auth:
             return Refusal("UNAUTHENTICATED", "This door needs a token, in a header or in the first message.")
         return self.admit(scope, "", token)
 
-    def node_secret(self, node_id: str, principal: Principal) -> str | None:
-        """What a node shows with its HTTP messages, so that nobody else speaks for it; None without tokens."""
+    def node_secret(self, node_id: str, principal: Principal, epoch: str) -> str | None:
+        """What a node shows with its HTTP messages, so that nobody else speaks for it; None without tokens.
+
+        It names the epoch: whoever had the id before cannot speak for it any more.
+        """
         if not self._tokens:
             return None
-        said = b"\0".join((b"node", principal.name.encode(), node_id.encode()))
-        return hmac.new(self._key, said, hashlib.sha256).hexdigest()
+        said = b"\0".join(part.encode() for part in ("node", principal.name, node_id, epoch))
+        return f"{epoch}.{hmac.new(self._key, said, hashlib.sha256).hexdigest()}"
 
-    def check_node(self, principal: Principal, node_id: str, secret: str | None) -> Refusal | None:
-        """None if this principal registered this node, wherever that was."""
-        expected = self.node_secret(node_id, principal)
-        if expected is None:
-            return None
+    def check_node(self, principal: Principal, node_id: str, secret: str | None) -> str | Refusal:
+        """The epoch in which this principal registered this node, wherever that was; "" without tokens.
+
+        Whether it is still that epoch, the engine knows.
+        """
+        if not self._tokens:
+            return ""
         if secret is None:
             return Refusal("UNAUTHENTICATED", "node_secret: missing; it came with the answer to the registration.")
+        epoch = secret.rpartition(".")[0]
+        expected = self.node_secret(node_id, principal, epoch) or ""
         if not hmac.compare_digest(expected.encode(), secret.encode()):
             return Refusal("FORBIDDEN", "node_secret: not the one of this node and this token; register again.")
-        return None
+        return epoch
 
     def _judge(self, rule: str) -> Callable[[str], bool]:
         """Whether an address is let in without a token."""

@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
+import msgspec
+
 from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.front.auth import SUBPROTOCOL, Peer, Principal, token_in
@@ -138,9 +140,13 @@ class Door:
                 request.raw = body
         if route.speaks_for:
             said = request.message
-            impostor = self._desk.auth.check_node(request.principal, getattr(said, route.speaks_for), said.node_secret)
-            if impostor is not None:
-                return impostor
+            epoch = self._desk.auth.check_node(request.principal, getattr(said, route.speaks_for), said.node_secret)
+            if isinstance(epoch, Refusal):
+                return epoch
+            if epoch and said.epoch not in {None, epoch}:
+                return refuse("STALE_ATTEMPT")
+            # Of a node that has another holder by now, the flows know another epoch.
+            request.message = msgspec.structs.replace(said, epoch=epoch or said.epoch)
         if route.begins and self._desk.is_draining.is_set():
             return refuse("SHUTTING_DOWN")
         work = route.handle(self._desk, request)

@@ -27,7 +27,7 @@ def with_all(**more: Any) -> Auth:
     return auth(**{key.removeprefix("auth."): value for key, value in ALL.items()}, **more)
 
 
-def code(answer: Principal | Refusal | None) -> str:
+def code(answer: object) -> str:
     assert isinstance(answer, Refusal)
     return answer.code
 
@@ -120,10 +120,12 @@ def test_a_socket_may_show_its_token_later_but_not_a_wrong_one() -> None:
 def test_a_node_speaks_only_for_itself() -> None:
     doors = with_all()
     fleet, lab = Principal("fleet", frozenset({"node"})), Principal("lab", frozenset({"node"}))
-    secret = doors.node_secret("node-1", fleet)
+    secret = doors.node_secret("node-1", fleet, "3-x")
     assert secret is not None
-    assert len(secret) == 64
-    assert doors.check_node(fleet, "node-1", secret) is None
+    assert len(secret) == len("3-x.") + 64
+    assert doors.check_node(fleet, "node-1", secret) == "3-x"
+    assert code(doors.check_node(fleet, "node-1", secret.replace("3-x", "4-x"))) == "FORBIDDEN"
+    assert code(doors.check_node(fleet, "node-1", secret.removeprefix("3-x."))) == "FORBIDDEN"
     assert code(doors.check_node(fleet, "node-1", None)) == "UNAUTHENTICATED"
     assert code(doors.check_node(fleet, "node-2", secret)) == "FORBIDDEN"
     assert code(doors.check_node(lab, "node-1", secret)) == "FORBIDDEN"
@@ -132,18 +134,18 @@ def test_a_node_speaks_only_for_itself() -> None:
 
 def test_any_instance_with_the_same_settings_knows_the_secret_of_a_node() -> None:
     fleet = Principal("fleet", frozenset({"node"}))
-    secret = with_all().node_secret("node-1", fleet)
-    assert with_all().node_secret("node-1", fleet) == secret
-    assert with_all(secret="x" * 16).node_secret("node-1", fleet) != secret
+    secret = with_all().node_secret("node-1", fleet, "1-x")
+    assert with_all().node_secret("node-1", fleet, "1-x") == secret
+    assert with_all(secret="x" * 16).node_secret("node-1", fleet, "1-x") != secret
     other = auth(node_tokens=[NODE, SESSION], secret="x" * 16)
-    assert other.node_secret("node-1", fleet) == with_all(secret="x" * 16).node_secret("node-1", fleet)
+    assert other.node_secret("node-1", fleet, "1-x") == with_all(secret="x" * 16).node_secret("node-1", fleet, "1-x")
 
 
 def test_without_tokens_a_node_has_no_secret() -> None:
     nobody = Principal("", frozenset({"node"}))
-    assert auth().node_secret("node-1", nobody) is None
-    assert auth().check_node(nobody, "node-1", None) is None
-    assert auth().check_node(nobody, "node-1", "whatever") is None
+    assert auth().node_secret("node-1", nobody, "1-x") is None
+    assert auth().check_node(nobody, "node-1", None) == ""
+    assert auth().check_node(nobody, "node-1", "whatever") == ""
 
 
 @pytest.mark.parametrize(

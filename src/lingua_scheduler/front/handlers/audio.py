@@ -85,9 +85,9 @@ async def _refuse_node(desk: Desk, request: Request, ref: str) -> Refusal | None
     if node.profile.credential != request.principal.name:
         return Refusal("FORBIDDEN", "x-node-id: this node was not registered with this token.")
     if not node.profile.connection:
-        impostor = desk.auth.check_node(request.principal, node_id, request.headers.get("x-node-secret"))
-        if impostor is not None:
-            return impostor
+        epoch = desk.auth.check_node(request.principal, node_id, request.headers.get("x-node-secret"))
+        if isinstance(epoch, Refusal):
+            return epoch
     held = [lease.split(":")[1] for lease, fenced_at_ms in node.leases if not fenced_at_ms]
     named = await asyncio.gather(*(_ref_of(desk, job_id) for job_id in held))
     return None if ref in named else refuse("UNKNOWN_AUDIO", audio_ref=ref)

@@ -58,7 +58,7 @@ async def register_node(desk: Desk, request: Request) -> Said:
         cell=desk.cell,
         health="draining" if draining else said.health or "ready",
         heartbeat_interval_ms=desk.settings.nodes.heartbeat_interval_ms,
-        node_secret=desk.auth.node_secret(node_id, request.principal),
+        node_secret=desk.auth.node_secret(node_id, request.principal, registered.epoch),
         pools=registered.pairs,
         warnings=registered.warnings,
     )
