@@ -215,6 +215,59 @@ class TestALiveSession:
             result = await client.next("translation_result")
             assert (result["utterance_index"], result["text_translated"], result["trace_id"]) == (0, "早", "t-1")
 
+    async def test_a_job_has_its_turn_from_the_moment_of_its_number_on(self, house: House) -> None:
+        """It waits for a node of its own while a later utterance is translated."""
+        async with house.client() as client, house.node("busy") as busy, house.node("free") as free:
+            await busy.register(slots=1)
+            await free.register()
+            only = {"preferred_node_id": "busy", "strict": True, "wait_ms": 15_000}
+            first = await house.dispatch("other", options=only)
+            await client.init()
+            asking = asyncio.create_task(house.dispatch(client.session_id, options=only))
+            await somebody_waits(house)
+            await client.utter(1)
+            await free.result(await free.job())
+            await client.next("ui_event", event="NMT_DONE", utterance_index=1)
+            await busy.result(await busy.job(job_id=first["job_id"]))
+            placed = await asking
+            await busy.result(await busy.job(job_id=placed["job_id"]))
+            ends = [await client.next("translation_result", "missing_result") for _ in range(2)]
+            assert [(end["utterance_index"], end["type"]) for end in ends] == [
+                (0, "translation_result"),
+                (1, "translation_result"),
+            ]
+            assert ends[0]["job_id"] == placed["job_id"]
+
+    async def test_what_is_refused_has_no_turn_and_may_come_again(self, house: House) -> None:
+        async with house.client() as client, house.node("busy") as busy, house.node("free") as free:
+            await busy.register(slots=1)
+            await free.register()
+            only = {"preferred_node_id": "busy", "strict": True}
+            first = await house.dispatch("other", options=only)
+            await client.init()
+            asked = house.dispatch(client.session_id, 409, utterance_index=5, options=only | {"wait_ms": 500})
+            asking = asyncio.create_task(asked)
+            await somebody_waits(house)
+            await client.utter(6)
+            await free.result(await free.job())
+            await client.next("ui_event", event="NMT_DONE", utterance_index=6)
+            assert not [said for said in client.heard if said["type"] == "translation_result"]
+            assert (await asking)["error"] == "PREFERRED_NODE_UNAVAILABLE"
+            assert (await client.next("translation_result", "missing_result"))["utterance_index"] == 6
+            await house.dispatch(client.session_id, 409, utterance_index=7, options=only)
+            await busy.result(await busy.job(job_id=first["job_id"]))
+            await house.ended(first["job_id"])
+            placed = await house.dispatch(client.session_id, utterance_index=7, options=only)
+            await busy.result(await busy.job(job_id=placed["job_id"]))
+            end = await client.next("translation_result", "missing_result")
+            assert (end["utterance_index"], end["job_id"]) == (7, placed["job_id"])
+
+    async def test_whoever_is_refused_before_his_job_is_made_may_come_again_with_his_number(self, house: House) -> None:
+        await enrol(house, "n1")
+        gone = await house.dispatch(status=404, utterance_index=7, audio_ref="audio-" + "0" * 32)
+        assert gone["error"] == "UNKNOWN_AUDIO"
+        await finish(house, await house.dispatch(utterance_index=7))
+
     async def test_it_hears_the_answer_of_a_job_whose_caller_had_to_ask_again(self, house: House) -> None:
         settings = house.settings.engine
         async with (

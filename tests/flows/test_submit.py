@@ -246,11 +246,11 @@ async def test_a_wish_that_is_none_is_refused(world: World, wrong: dict[str, Any
     assert code_of(await submit(world, ask=Ask("s1", "en", "zh", wanted=Wanted(**wrong)))) == "INVALID_MESSAGE"
 
 
-def giving(*numbers: int | Refusal) -> Callable[[], Awaitable[int | Refusal]]:
+def giving(*numbers: int | Refusal) -> Callable[[str], Awaitable[int | Refusal]]:
     """Whoever lets jobs in, with these numbers, and no more of them."""
     left = list(numbers)
 
-    async def enters() -> int | Refusal:
+    async def enters(_job_id: str) -> int | Refusal:
         return left.pop(0)
 
     return enters

@@ -190,7 +190,7 @@ async def test_a_job_that_its_caller_cannot_hear_of_can_be_asked_for_again(
 
 
 async def test_a_number_that_was_not_asked_for_is_on_the_wire(stage: Stage) -> None:
-    async def enters() -> int:
+    async def enters(_job_id: str) -> int:
         return 12
 
     tape = await stage.join()

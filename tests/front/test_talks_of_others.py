@@ -37,7 +37,7 @@ async def submitted(instance: Open, session_id: str, index: int | None = None) -
     entered = await enter_session(desk.engine, session_id, "", utterance_index=index, rate=20, burst=40, ttl_ms=60_000)
     assert isinstance(entered, Entered)
 
-    async def enters() -> int:
+    async def enters(_job_id: str) -> int:
         return entered.utterance_index
 
     placed = await desk.delivery.place(
@@ -56,6 +56,7 @@ async def test_what_others_submit_for_a_session_has_its_own_number_and_stays_the
         await ann.shown("NODE_ACCEPTED")
         job_id, index = await submitted(instance, ann.session_id)
         instance.desk.sessions.adopt(ann.session_id, index, job_id, "t", 60_000)
+        instance.desk.sessions.placed(ann.session_id, index, job_id)
         await ann.utter(1)
         error = await ann.until("error")
         assert (error["error"], index) == ("INVALID_MESSAGE", 1)

@@ -177,6 +177,11 @@ class Order:
         waited_for = any(later > index and isinstance(other, Ready) for later, other in self._state.open.items())
         self._state.open[index] = slot.overdue(now_ms) if waited_for else slot
 
+    def withdraw(self, index: int) -> None:
+        """It will not come after all, and nobody is to hear of it. Until its turn is past it may be expected again."""
+        if isinstance(self._state.open.get(index), Unsettled):
+            del self._state.open[index]
+
     def settle(self, index: int, outcome: Outcome, now_ms: int) -> Settled:
         """The end of an utterance is known. The first word counts."""
         slot = self._state.open.get(index)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.views.whereabouts import At
 
     AtOnce = Callable[[str, Placed, int], None]
-    Enters = Callable[[], Awaitable[int | Refusal]]
+    Enters = Callable[[str], Awaitable[int | Refusal]]
 
 _encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
 

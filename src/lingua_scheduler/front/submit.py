@@ -72,9 +72,9 @@ class Submitter:
         `principal` is whose job it is, "" nobody's in particular. `OutcomeUnknown` has the request id with which the
         same ask can be sent again, also where none was given: then it names the very job that may exist.
 
-        `enters` is asked before a job is made, and not for one that exists already: whether it may come, and the
-        utterance index on the wire of an ask that names none. That is no part of what is compared, and nothing to
-        remember, for no other job has it. A job that exists already keeps the one that it was made with.
+        `enters` is asked before a job is made, by the id that it will have, and not for one that exists: whether it
+        may come, and the utterance index on the wire of an ask that names none. That is no part of what is compared,
+        and nothing to remember, for no other job has it. A job that exists already keeps the one that it was made with.
         `at_once` is called with a new job and its index before anything else is waited for: what follows may take a
         moment. `new_id` is the id of a job that somebody must know before it exists; nobody else may have used it, and
         he does not ask again: if he cannot be told how it went, it is dropped. If he is cancelled that is left to him,
@@ -195,7 +195,7 @@ class Submitter:
         """Place a job, if it may come in."""
         if tags.enters is None:
             return await self._placer.dispatch(job_id, ask, tags)
-        number = await tags.enters()
+        number = await tags.enters(job_id)
         return (
             number
             if isinstance(number, Refusal)

@@ -222,6 +222,20 @@ def test_the_first_word_counts() -> None:
     assert order.settle(0, word(9), 0) is Settled.repeated
 
 
+def test_what_is_withdrawn_keeps_nobody_waiting_and_may_come_again() -> None:
+    order = new_order(0, 1, 2)
+    order.settle(1, word(1), 10)
+    order.withdraw(0)
+    assert out(order.take(10)) == [(1, 1, word(1))]
+    assert order.settle(0, word(0), 20) is Settled.repeated
+    order.withdraw(2)
+    assert order.settle(2, word(2), 20) is Settled.unknown
+    order.expect(2, FAR, 20)
+    order.settle(2, word(2), 20)
+    order.withdraw(2)
+    assert out(order.take(20)) == [(2, 2, word(2))]
+
+
 def test_what_nobody_expects_is_dropped() -> None:
     order = new_order(0)
     assert order.settle(1, word(1), 0) is Settled.unknown

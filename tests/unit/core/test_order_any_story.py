@@ -90,6 +90,12 @@ class Story(RuleBasedStateMachine):
         if index in self.open:
             self.open[index].holds.append((self.now, self.now + time))
 
+    @rule(index=indexes)
+    def withdraw(self, index: int) -> None:
+        self.order.withdraw(index)
+        if index in self.open and self.open[index].outcome is None:
+            del self.open[index]
+
     @rule(time=st.integers(1, 12))
     def time_passes(self, time: int) -> None:
         self.now += time

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
+from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.explain import Explanation
 from lingua_scheduler.core.ids import is_made_by
 from lingua_scheduler.core.language import UnknownLanguage, reduce_language
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.core.ticket import MAX_WAIT_MS
 from lingua_scheduler.flows.cancel import cancel
-from lingua_scheduler.flows.enter_session import enter_session
-from lingua_scheduler.flows.return_number import return_number
 from lingua_scheduler.front.ask import Ask
 from lingua_scheduler.front.assignment import Assignment
-from lingua_scheduler.front.audio import is_own_ref, keep_for_job, whole_result
-from lingua_scheduler.front.buckets import admit_job
+from lingua_scheduler.front.audio import is_own_ref, whole_result
+from lingua_scheduler.front.entry import Entry
 from lingua_scheduler.front.web import Query, Route
 from lingua_scheduler.protocol.fields import cut
 from lingua_scheduler.protocol.http import (
@@ -35,7 +32,6 @@ from lingua_scheduler.views.explain import explain_job
 from lingua_scheduler.views.job import read_job
 
 if TYPE_CHECKING:
-    from lingua_scheduler.core.limits import Limits
     from lingua_scheduler.core.records import Ticket
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.front.web import Request, Said
@@ -65,33 +61,25 @@ async def dispatch_job(desk: Desk, request: Request) -> Said:
         wanted=wanted_of(options, services),
         bind_key=(options.bind_key if options else None) or "",
     )
-    numbers: list[int] = []
-
-    async def enters() -> int | Refusal:
-        # Once, however often the job has to be made.
-        number = numbers[0] if numbers else await _enter(desk, name, said, limits)
-        if not isinstance(number, Refusal):
-            numbers.append(number)
-        return number
-
-    submitted = await desk.delivery.place(
-        ask, assignment, principal=name, request_id=said.request_id or "", trace_id=trace_id, enters=enters
-    )
+    entry = Entry(desk, name, said, limits, trace_id)
+    try:
+        submitted = await desk.delivery.place(
+            ask, assignment, principal=name, request_id=said.request_id or "", trace_id=trace_id, enters=entry.enter
+        )
+    except BaseException:
+        entry.lost()
+        raise
     if isinstance(submitted, Refusal):
-        if numbers and said.utterance_index is not None:
-            # He may come again with it: a refusal is not remembered.
-            with contextlib.suppress(LinguaError):
-                await return_number(desk.engine, said.session_id, name, said.utterance_index)
+        await entry.refused()
         return submitted
     job_id, placed = submitted.job_id, submitted.placed
-    index = numbers[0] if placed.is_new else None
-    if index is None:
+    number = entry.number if placed.is_new else None
+    if number is None:
         # It may have been made with another trace and another number: by an earlier request, or while it waited.
         ticket = await _ticket_of(desk, job_id)
         if ticket is not None:
-            trace_id, index = ticket.trace, ticket.utterance
-    if index is not None:
-        desk.sessions.adopt(said.session_id, index, job_id, trace_id, limits.timeout_ms)
+            trace_id, number = ticket.trace, ticket.utterance
+    entry.placed(job_id, number, trace_id)
     return DispatchAnswer(job_id=job_id, node_id=placed.node_id, attempt_id=placed.attempt_id, trace_id=trace_id)
 
 
@@ -101,32 +89,6 @@ def _base(field: str, tag: str) -> str:
         return reduce_language(tag)
     except UnknownLanguage as unknown:
         raise Invalid(f"{field}: {unknown}") from None
-
-
-async def _enter(desk: Desk, name: str, said: DispatchRequest, limits: Limits) -> int | Refusal:
-    """Whether a new job may come, and its number.
-
-    Side by side, each in a slot of its own: whoever is refused by one of them has at most spent the others.
-    """
-    rates = desk.settings.rates
-    admitted, entered, kept = await asyncio.gather(
-        admit_job(desk, name),
-        enter_session(
-            desk.engine,
-            said.session_id,
-            name,
-            utterance_index=said.utterance_index,
-            rate=rates.utterances_per_s,
-            burst=rates.utterances_burst,
-            ttl_ms=desk.settings.jobs.job_record_ttl_ms,
-        ),
-        keep_for_job(desk, said.audio_ref, name, limits),
-    )
-    if isinstance(admitted, Refusal):
-        return admitted
-    if isinstance(entered, Refusal):
-        return entered
-    return kept if isinstance(kept, Refusal) else entered.utterance_index
 
 
 async def _ticket_of(desk: Desk, job_id: str) -> Ticket | None:

@@ -160,7 +160,7 @@ class Backstage:
             bind_key=said.bind_key,
         )
 
-        async def number() -> int:
+        async def number(_job_id: str) -> int:
             # No part of the ask: nobody had it before, so there is nothing to remember of where it went.
             return submit.index
 

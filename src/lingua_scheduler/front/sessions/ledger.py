@@ -7,7 +7,6 @@ too long for it. What is refused before it has a number stands in the same line,
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -29,7 +28,8 @@ from lingua_scheduler.front.sessions.effects import (
     Write,
 )
 from lingua_scheduler.front.sessions.hints import Hints
-from lingua_scheduler.front.sessions.said import Said
+from lingua_scheduler.front.sessions.line import Line
+from lingua_scheduler.front.sessions.looks import Looks
 from lingua_scheduler.front.sessions.state import Saved, Sent
 from lingua_scheduler.protocol.errors import END_CODES, CloseCode, error_message, missing_reason
 from lingua_scheduler.protocol.options import limits_of
@@ -40,23 +40,14 @@ if TYPE_CHECKING:
     from lingua_scheduler.core.replay import Event, Outcome
     from lingua_scheduler.front.assignment import Errand
     from lingua_scheduler.front.sessions.rules import SessionRules
+    from lingua_scheduler.front.sessions.said import Said
     from lingua_scheduler.front.sessions.state import About
     from lingua_scheduler.protocol.node import NodeAsrPartial
 
 #: Why an utterance is missing of which nobody knows anything any more.
 LOST: Final = "lost"
-#: So many jobs are looked at at once.
-_MAX_LOOKS: Final = 64
 #: Whoever asks the engine next would wait as long, and hear the same.
 _AWAY: Final = ("SCHEDULER_DEPENDENCY_DOWN", "OUTCOME_UNKNOWN")
-
-
-class _InLine(msgspec.Struct):
-    """Stands in line for its number, or, if it is refused, for its turn to be announced."""
-
-    said: Said
-    refusal: Refusal | None = None
-    asked: bool = False
 
 
 class Ledger:
@@ -70,14 +61,13 @@ class Ledger:
         self.next_index = 0
         self.hints = Hints(about.session_id, rules.backpressure_ms)
         self.away_since_ms: int | None = None
-        self._line: deque[_InLine] = deque()
+        self._line = Line()
+        self._looks = Looks(rules)
         #: What is being placed, and how many bytes of audio that are.
         self._unplaced: dict[int, int] = {}
         self._unplaced_bytes = 0
         #: Their nodes have them, though it is not known yet that they were placed.
         self._accepted: dict[int, Errand] = {}
-        #: They were being placed elsewhere: until when their jobs may still turn up.
-        self._doubtful: dict[int, int] = {}
         self._save_at_ms = now_ms + rules.save_every_ms
 
     @classmethod
@@ -91,7 +81,7 @@ class Ledger:
         for index in ledger.order.awaited:
             ledger.sent[index].looked_ms = 0
             if not ledger.sent[index].is_placed:
-                ledger._doubtful[index] = now_ms + rules.doubt_ms
+                ledger._looks.doubt(index, now_ms)
         return ledger
 
     def save(self) -> Saved:
@@ -113,8 +103,8 @@ class Ledger:
     def room_for(self, size: int) -> Refusal | None:
         """Why no more audio may be on its way just now."""
         rules = self.rules
-        number = len(self._unplaced) + sum(one.refusal is None for one in self._line)
-        size += self._unplaced_bytes + sum(len(one.said.audio) for one in self._line)
+        number = len(self._unplaced) + self._line.number
+        size += self._unplaced_bytes + self._line.size
         if number < rules.max_unplaced and size <= rules.max_unplaced_bytes:
             return None
         return Refusal("RATE_LIMITED", "Too many utterances are on their way; wait until some have their node.")
@@ -125,7 +115,7 @@ class Ledger:
         if refusal is not None:
             effects.append(Write(error_message(refusal, said.trace_id)))
             said = msgspec.structs.replace(said, audio=b"")
-        self._line.append(_InLine(said, refusal))
+        self._line.stand(said, refusal)
         if len(self._line) + self.order.pending > self.rules.max_open:
             effects.append(Close(CloseCode.RATE_LIMITED, "too many utterances without an answer"))
         return effects + self._advance(now_ms)
@@ -133,30 +123,20 @@ class Ledger:
     def _advance(self, now_ms: int) -> list[Effect]:
         """Let those go on who stand first in line: the refused at once, one other after it got its number."""
         effects: list[Effect] = []
-        while self._line:
-            first = self._line[0]
-            if first.refusal is None:
-                if not first.asked:
-                    first.asked = True
-                    effects.append(Number(first.said.index, self.next_index))
-                break
-            self._line.popleft()
-            index = self.next_index if first.said.index is None else first.said.index
-            effects += self._expect(index, first.said, now_ms, refused=first.refusal)
-        return effects
+        for said, refusal in self._line.refused():
+            index = self.next_index if said.index is None else said.index
+            effects += self._expect(index, said, now_ms, refused=refusal)
+        first = self._line.to_ask()
+        return effects if first is None else [*effects, Number(first.index, self.next_index)]
 
     def numbered(self, index: int, job_id: str, now_ms: int) -> list[Effect]:
         """The first in line has its number, and is on its way. Its job has its id before there is the job."""
-        first = self._line.popleft()
-        return self._expect(index, first.said, now_ms, job_id=job_id) + self._advance(now_ms)
+        return self._expect(index, self._line.take(), now_ms, job_id=job_id) + self._advance(now_ms)
 
     def not_numbered(self, refusal: Refusal, now_ms: int) -> list[Effect]:
         """The first in line may not go on; if the engine is away, nobody who stands there may."""
-        told: list[Effect] = []
-        for one in self._line if refusal.code in _AWAY else [self._line[0]]:
-            if one.refusal is None:
-                one.refusal = refusal
-                told.append(Write(error_message(refusal, one.said.trace_id)))
+        refused = self._line.refuse(refusal, everybody=refusal.code in _AWAY)
+        told: list[Effect] = [Write(error_message(refusal, said.trace_id)) for said in refused]
         return told + self.hints.pressed(refusal, now_ms) + self._advance(now_ms)
 
     def _expect(
@@ -185,7 +165,10 @@ class Ledger:
     # What becomes of it.
 
     def placed(self, index: int, now_ms: int) -> list[Effect]:
-        """It has its job, which may have ended already, or be about to be cancelled."""
+        """It has its job, which may have ended already, or be about to be cancelled.
+
+        One that somebody else submitted may have ended before anybody here knew of it, so it is looked at.
+        """
         known, accepted = self.sent.get(index), self._accepted.get(index)
         self._left(index)
         if known is None:
@@ -196,21 +179,46 @@ class Ledger:
         effects: list[Effect] = [self.hints.show("DISPATCHED", index, now_ms, job_id=known.job_id)]
         if accepted is not None:
             effects += self.accepted(accepted, now_ms)
-        return effects
+        return [*effects, self._look(index, now_ms)] if known.is_foreign else effects
 
     def adopt(self, index: int, job_id: str, trace_id: str, deadline_ms: int, now_ms: int) -> list[Effect]:
-        """Somebody else submitted a job for this session: its answer comes here too, in its turn.
+        """Somebody else submits a job for this session: its answer comes here too, in its turn. It may not exist yet.
 
-        Nothing to do: its number is another's, or is past, or it was adopted before. It may have ended meanwhile.
+        Nothing to do: its number is another's, or is past, or it was adopted before.
         """
         try:
             self.order.expect(index, deadline_ms, now_ms)
         except Invalid:
             return []
         self.next_index = max(self.next_index, index + 1)
-        self.sent[index] = Sent(trace_id, now_ms, job_id, is_placed=True, is_foreign=True)
+        self.sent[index] = Sent(trace_id, now_ms, job_id, is_foreign=True)
         self.hints.began(index, trace_id, now_ms)
-        return [Save(), self._look(index, now_ms)]
+        return [Save()]
+
+    def has_adopted(self, index: int, job_id: str) -> bool:
+        """Whether it waits for this job of somebody else, under this number."""
+        known = self.sent.get(index)
+        return known is not None and known.is_foreign and known.job_id == job_id and index in self.order.awaited
+
+    def is_being_placed(self, index: int) -> bool:
+        """Whether somebody here is placing it just now, and will say how that went."""
+        return index in self.order.awaited and not self._looks.are_for(index, self.sent[index])
+
+    def doubt(self, index: int, now_ms: int) -> list[Effect]:
+        """Nobody knows whether it was placed: its job may turn up for a while."""
+        if not self.is_being_placed(index):
+            return []
+        self._looks.doubt(index, now_ms)
+        return [self._look(index, now_ms)]
+
+    def withdraw(self, index: int, now_ms: int) -> list[Effect]:
+        """What somebody else submitted was refused, and that was told there: here nobody waits for it any more."""
+        if index not in self.order.awaited:
+            return []
+        self._left(index)
+        self._looks.believe(index)
+        self.order.withdraw(index)
+        return [*self._released([index]), *self.take(now_ms)]
 
     def refused(self, index: int, refusal: Refusal, now_ms: int) -> list[Effect]:
         """It was not accepted: that is told at once, and in its turn that it is missing."""
@@ -265,13 +273,21 @@ class Ledger:
         if index not in self.order.awaited:
             return []
         if state is None:
-            return [] if now_ms < self._doubtful.get(index, 0) else self._settle(index, Missing(LOST), now_ms)
-        self._doubtful.pop(index, None)
+            return self._not_there(index, now_ms)
+        self._looks.believe(index)
         self.sent[index].is_placed = True
         if state in ENDS:
             return self.ended(index, state, now_ms)
         self.order.hold(index, grace_until_ms, now_ms)
         return self.take(now_ms)
+
+    def _not_there(self, index: int, now_ms: int) -> list[Effect]:
+        """There is no such job: not yet, or never, or not any more. Whoever else submitted one that never was knows."""
+        if self._looks.may_turn_up(index, now_ms):
+            return []
+        if self.sent[index].is_foreign and not self.sent[index].is_placed:
+            return self.withdraw(index, now_ms)
+        return self._settle(index, Missing(LOST), now_ms)
 
     def _settle(self, index: int, outcome: Outcome, now_ms: int) -> list[Effect]:
         """Its end is known. What is announced is saved before; how a job ended can be seen again, a refusal cannot."""
@@ -341,12 +357,7 @@ class Ledger:
         return min(due for due in dues if due is not None)
 
     def _look_at_ms(self, index: int) -> int | None:
-        """When its job is to be looked at next."""
-        known = self.sent[index]
-        if not known.is_placed and index not in self._doubtful:
-            return None
-        closely = index == self.order.blocking or index in self._doubtful
-        return known.looked_ms + (self.rules.look_closely_ms if closely else self.rules.look_ms)
+        return self._looks.at_ms(index, self.sent[index], self.order.blocking)
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Time has passed."""
@@ -354,12 +365,8 @@ class Ledger:
         if now_ms >= self._save_at_ms:
             effects.append(Save())
             self._save_at_ms = now_ms + self.rules.save_every_ms
-        return effects + self._looks(now_ms)
-
-    def _looks(self, now_ms: int) -> list[Effect]:
-        dues = [(index, self._look_at_ms(index)) for index in self.order.awaited]
-        due = [index for index, at_ms in dues if at_ms is not None and at_ms <= now_ms][:_MAX_LOOKS]
-        return [self._look(index, now_ms) for index in due]
+        awaited = [(index, self.sent[index]) for index in self.order.awaited]
+        return effects + [self._look(index, now_ms) for index in self._looks.due(awaited, self.order.blocking, now_ms)]
 
     def _look(self, index: int, now_ms: int) -> Look:
         self.sent[index].looked_ms = now_ms

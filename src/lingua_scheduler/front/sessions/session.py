@@ -248,10 +248,6 @@ class Session:
         if state is not None and not self.is_over:
             self.carry(self.talk.ended(index, state, self._now()))
 
-    def is_placed(self, index: int) -> bool:
-        """Whether nobody here is placing it just now."""
-        return index not in self._submitting
-
     # Answers.
 
     def _announce(self, announce: Announce) -> None:

@@ -138,13 +138,39 @@ class Sessions:
         self._by_job.pop(job_id, None)
 
     def adopt(self, session_id: str, index: int, job_id: str, trace_id: str, timeout_ms: int) -> None:
-        """Somebody submitted a job for a session that may live here: its answer is told there too, in its turn."""
+        """Somebody submits a job for a session that may live here: its answer is told there too, in its turn.
+
+        From the moment on in which it has its number. How it goes on is told by one of the next three.
+        """
         session, now_ms = self._by_id.get(session_id), self.now()
         if session is not None:
             effects = session.talk.ledger.adopt(index, job_id, trace_id, now_ms + timeout_ms, now_ms)
             if effects:
                 self.know_job(job_id, session, index)
                 session.carry(effects)
+
+    def placed(self, session_id: str, index: int, job_id: str) -> None:
+        """A job that was adopted has been placed."""
+        session = self._adopter(session_id, index, job_id)
+        if session is not None:
+            session.carry(session.talk.placed(index, self.now()))
+
+    def withdraw(self, session_id: str, index: int, job_id: str) -> None:
+        """A job that was adopted has been refused, or never was: nobody here waits for it."""
+        session = self._adopter(session_id, index, job_id)
+        if session is not None:
+            session.carry(session.talk.withdraw(index, self.now()))
+
+    def doubt(self, session_id: str, index: int, job_id: str) -> None:
+        """Nobody knows whether a job that was adopted was placed."""
+        session = self._adopter(session_id, index, job_id)
+        if session is not None:
+            session.carry(session.talk.doubt(index, self.now()))
+
+    def _adopter(self, session_id: str, index: int, job_id: str) -> Session | None:
+        """The session that waits for this job of somebody else."""
+        session = self._by_id.get(session_id)
+        return session if session is not None and session.talk.ledger.has_adopted(index, job_id) else None
 
     async def ended(self, event: Event) -> None:
         """A job has ended."""
@@ -156,7 +182,7 @@ class Sessions:
     async def refused(self, event: Event) -> None:
         """A job has waited in vain, and is gone. Whoever is still placing it is told better by its submitter."""
         known = self._by_job.get(event.job)
-        if known is not None and known[0].is_placed(known[1]):
+        if known is not None and not known[0].talk.ledger.is_being_placed(known[1]):
             session, index = known
             told = Refusal("ALL_CANDIDATES_FULL_OR_FAILED", "It waited, and no node came to have room.")
             session.carry(session.talk.refused(index, told, self.now()))

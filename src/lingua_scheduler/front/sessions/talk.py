@@ -206,6 +206,14 @@ class Talk:
         """Answers `Submit`."""
         return self._then(self.ledger.refused(index, refusal, now_ms))
 
+    def doubt(self, index: int, now_ms: int) -> list[Effect]:
+        """Answers `Submit`, and of what somebody else submitted: nobody knows how that went."""
+        return self._then(self.ledger.doubt(index, now_ms))
+
+    def withdraw(self, index: int, now_ms: int) -> list[Effect]:
+        """What somebody else submitted was refused."""
+        return self._then(self.ledger.withdraw(index, now_ms))
+
     def ended(self, index: int, state: str, now_ms: int) -> list[Effect]:
         """The job of an utterance has ended."""
         return self._then(self.ledger.ended(index, state, now_ms))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lingua_scheduler.core.refusal import refuse
-from lingua_scheduler.front.sessions.effects import Abandon, Announce, Look, Number, Release, Save
+from lingua_scheduler.front.sessions.effects import Abandon, Announce, Finish, Look, Number, Release, Save
 from lingua_scheduler.protocol.errors import ErrorMessage
-from lingua_scheduler.protocol.session import EventAck
+from lingua_scheduler.protocol.session import EventAck, SessionClose
 from tests.unit.front.sessions.talking import (
     START_MS,
     TENTH,
+    TOKEN,
     chunk,
     events,
+    init,
     messages,
     moved,
     of,
@@ -33,9 +37,79 @@ def test_what_others_submit_for_a_session_is_answered_here_in_its_turn() -> None
 
 def test_what_others_submit_may_have_ended_by_then_so_it_is_looked_at() -> None:
     machine = talk()
-    effects = machine.ledger.adopt(0, "c0.http", "t", START_MS + 60_000, START_MS)
-    assert only(Look, effects) == Look(0, "c0.http")
+    machine.ledger.adopt(0, "c0.http", "t", START_MS + 60_000, START_MS)
+    assert only(Look, machine.placed(0, START_MS)) == Look(0, "c0.http")
     assert events(machine.seen(0, "FINISHED", 0, START_MS)) == [(1, 0, "c0.http")]
+
+
+def test_what_others_submit_keeps_its_turn_while_it_is_being_placed() -> None:
+    machine = talk()
+    machine.ledger.adopt(0, "c0.http", "t", START_MS + 60_000, START_MS)
+    assert machine.ledger.is_being_placed(0)
+    said_and_placed(machine, 1)
+    assert events(machine.ended(1, "FINISHED", START_MS)) == []
+    assert not of(Look, machine.tick(START_MS + 9_999)), "whoever places it says how that went"
+    machine.placed(0, START_MS)
+    assert not machine.ledger.is_being_placed(0)
+    assert events(machine.ended(0, "FINISHED", START_MS)) == [(1, 0, "c0.http"), (2, 1, "c0.j1")]
+
+
+def test_what_others_submit_and_is_refused_is_told_there_and_not_here() -> None:
+    machine = talk()
+    machine.ledger.adopt(0, "c0.http", "t", START_MS + 60_000, START_MS)
+    said_and_placed(machine, 1)
+    machine.ended(1, "FINISHED", START_MS)
+    effects = machine.withdraw(0, START_MS)
+    assert events(effects) == [(1, 1, "c0.j1")]
+    assert of(Release, effects) == [Release("c0.http", is_foreign=True)]
+    assert of(Save, effects)
+    assert not messages(effects, ErrorMessage)
+    assert not machine.ledger.has_adopted(0, "c0.http")
+    assert machine.withdraw(1, START_MS) == []
+
+
+def test_what_is_refused_may_be_submitted_again_under_its_number() -> None:
+    machine = talk()
+    machine.ledger.adopt(0, "c0.full", "t", START_MS + 60_000, START_MS)
+    machine.withdraw(0, START_MS)
+    machine.ledger.adopt(0, "c0.http", "t", START_MS + 60_000, START_MS)
+    assert machine.ledger.has_adopted(0, "c0.http")
+    assert events(machine.ended(0, "FINISHED", START_MS)) == [(1, 0, "c0.http")]
+
+
+def test_a_session_that_closes_waits_for_what_others_submit_until_that_is_refused() -> None:
+    machine = talk()
+    machine.ledger.adopt(0, "c0.http", "t", START_MS + 60_000, START_MS)
+    assert not of(Finish, machine.hear(SessionClose(), START_MS))
+    assert of(Finish, machine.withdraw(0, START_MS))
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_when_nobody_knows_whether_it_was_placed_its_job_may_turn_up_for_a_while(elsewhere: bool) -> None:
+    """Because the answer was lost, or because the session goes on elsewhere."""
+    machine = talk()
+    machine.ledger.adopt(0, "c0.http", "t", START_MS + 60_000, START_MS)
+    said_and_placed(machine, 1)
+    machine.ended(1, "FINISHED", START_MS)
+    if elsewhere:
+        machine = moved(machine)
+        machine.back(init(resume_token=TOKEN), TOKEN, START_MS)
+    else:
+        assert only(Look, machine.doubt(0, START_MS)) == Look(0, "c0.http")
+    assert not machine.ledger.is_being_placed(0)
+    assert events(machine.seen(0, None, 0, START_MS + 4_999)) == []
+    assert machine.ledger.has_adopted(0, "c0.http")
+    late = moved(machine)
+    assert events(late.seen(0, "FINISHED", 0, START_MS + 4_999)) == [(1, 0, "c0.http"), (2, 1, "c0.j1")]
+    assert events(machine.seen(0, None, 0, START_MS + 5_000)) == [(1, 1, "c0.j1")]
+    assert machine.doubt(1, START_MS) == []
+
+
+def test_what_was_there_and_is_no_more_is_missing() -> None:
+    machine = talk()
+    machine.ledger.adopt(0, "c0.http", "t", START_MS + 60_000, START_MS)
+    machine.placed(0, START_MS)
+    assert events(machine.seen(0, None, 0, START_MS)) == [(1, 0, "lost")]
 
 
 def test_what_others_submit_is_neither_erased_nor_cancelled_here() -> None:

@@ -1,0 +1,103 @@
+"""The way of a job into its session: whether it may come, its number, and the session that waits for it meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.enter_session import enter_session
+from lingua_scheduler.flows.return_number import return_number
+from lingua_scheduler.front.audio import keep_for_job
+from lingua_scheduler.front.buckets import admit_job
+
+if TYPE_CHECKING:
+    from lingua_scheduler.core.limits import Limits
+    from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.protocol.http import DispatchRequest
+
+
+class Entry:
+    """Of one job that somebody submits over HTTP. Its session adopts it in the moment in which it has its number."""
+
+    def __init__(self, desk: Desk, name: str, said: DispatchRequest, limits: Limits, trace_id: str) -> None:
+        self._desk = desk
+        self._name = name
+        self._said = said
+        self._limits = limits
+        self._trace_id = trace_id
+        self._job_id = ""
+        #: None: it has none yet, or not any more.
+        self.number: int | None = None
+        self._is_over = False
+
+    async def enter(self, job_id: str) -> int | Refusal:
+        """Whether it may come, and its number: one, however often and under whichever id it has to be made.
+
+        All is asked side by side, each in a slot of its own: whoever is refused by one of them has at most spent the
+        others.
+        """
+        if self.number is not None:
+            self._adopt(job_id, self.number)
+            return self.number
+        admitted, number, kept = await asyncio.gather(
+            admit_job(self._desk, self._name),
+            self._take_number(job_id),
+            keep_for_job(self._desk, self._said.audio_ref, self._name, self._limits),
+        )
+        for answer in (admitted, kept):
+            if isinstance(answer, Refusal):
+                await self.refused()
+                return answer
+        return number
+
+    async def _take_number(self, job_id: str) -> int | Refusal:
+        rates, said = self._desk.settings.rates, self._said
+        entered = await enter_session(
+            self._desk.engine,
+            said.session_id,
+            self._name,
+            utterance_index=said.utterance_index,
+            rate=rates.utterances_per_s,
+            burst=rates.utterances_burst,
+            ttl_ms=self._desk.settings.jobs.job_record_ttl_ms,
+        )
+        if isinstance(entered, Refusal):
+            return entered
+        if not self._is_over:
+            self.number = entered.utterance_index
+            self._adopt(job_id, self.number)
+        return entered.utterance_index
+
+    def _adopt(self, job_id: str, number: int, trace_id: str = "") -> None:
+        self._withdraw(unless=(job_id, number))
+        self._job_id, self.number = job_id, number
+        trace_id, timeout_ms = trace_id or self._trace_id, self._limits.timeout_ms
+        self._desk.sessions.adopt(self._said.session_id, number, job_id, trace_id, timeout_ms)
+
+    def _withdraw(self, unless: tuple[str, int] | None = None) -> None:
+        if self.number is not None and self._job_id and (self._job_id, self.number) != unless:
+            self._desk.sessions.withdraw(self._said.session_id, self.number, self._job_id)
+
+    def placed(self, job_id: str, number: int | None, trace_id: str) -> None:
+        """It has its job: perhaps another, which was made before under another number. None: that is not known."""
+        if number is not None:
+            self._adopt(job_id, number, trace_id)
+        if self.number is not None:
+            self._desk.sessions.placed(self._said.session_id, self.number, self._job_id)
+
+    async def refused(self) -> None:
+        """It has no job. Whoever chose its number may come again with it: a refusal is not remembered."""
+        self._withdraw()
+        number, self.number = self.number, None
+        if number is not None and self._said.utterance_index is not None:
+            with contextlib.suppress(LinguaError):
+                await return_number(self._desk.engine, self._said.session_id, self._name, number)
+
+    def lost(self) -> None:
+        """Nobody knows how it went, or whoever wanted to know is gone."""
+        self._is_over = True
+        if self.number is not None:
+            self._desk.sessions.doubt(self._said.session_id, self.number, self._job_id)
