@@ -303,12 +303,11 @@ class TestWhileTheEngineIsAway:
             assert submitter._placer._ears == {}
 
     @pytest.mark.usefixtures("pauses")
-    async def test_until_the_end_of_its_wait_and_then_its_job_is_dropped(
+    async def test_until_the_end_of_its_wait_and_then_its_job_is_left_to_whoever_chose_its_id(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Its id was chosen by somebody who does not ask again."""
         await self._fails(world, monkeypatch, new_id=f"{CELL}.chosen")
-        assert await states(world) == ["CANCELLED"]
+        assert await states(world) == ["WAITING"]
 
     @pytest.mark.usefixtures("pauses")
     @pytest.mark.parametrize("request_id", ["r1", ""])
@@ -361,7 +360,7 @@ class TestACallerWithoutARequestIdWhoDoesNotHear:
             assert task.cancelled()
             assert await states(world) == ["RESERVED"]
 
-    async def test_the_answer_was_lost(self, world: World) -> None:
+    async def test_the_answer_was_lost_to_whoever_chose_its_id_himself(self, world: World) -> None:
         async def lose(run: Run) -> bytes:
             await run()
             raise OutcomeUnknown("no reply came")
@@ -370,7 +369,7 @@ class TestACallerWithoutARequestIdWhoDoesNotHear:
         async with submitting(meddled(world.engine, dispatch=lose), new_id=f"{CELL}.chosen") as (_, task):
             with pytest.raises(OutcomeUnknown, match="no reply came"):
                 await task
-            assert await states(world) == ["CANCELLED"]
+            assert await states(world) == ["RESERVED"]
 
     async def test_the_answer_was_lost_and_he_asks_again(self, world: World) -> None:
         async def lose(run: Run) -> bytes:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.cell import Cell
+from lingua_scheduler.core.errors import OutcomeUnknown
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.front.sessions.backstage import audio_ref_of
 from lingua_scheduler.views.audio import read_audio
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from lingua_scheduler.front.sessions.session import Session
+    from lingua_scheduler.store.scripts import Script
     from tests.support.doors import Open
     from tests.support.servers import Server
     from tests.support.talks import Client
@@ -88,6 +90,59 @@ async def test_what_is_being_placed_when_its_session_is_taken_over_is_the_new_ow
         gate.set()
         assert outcomes(await again.answers(1)) == [(0, "meant 0")]
         assert not ann.all("error"), "nobody tells the old client how it went"
+
+
+def lose_dispatches(instance: Open, monkeypatch: pytest.MonkeyPatch, gate: asyncio.Event) -> asyncio.Event:
+    """Dispatches are executed, and their answers are lost when the gate opens. Set when one was executed."""
+    engine, executed = instance.desk.engine, asyncio.Event()
+    run = engine.run
+
+    async def lose(*about: Any) -> bytes:
+        await run(*about)
+        executed.set()
+        await gate.wait()
+        raise OutcomeUnknown("no reply came")
+
+    def meddled(script: Script, *about: Any) -> Any:
+        return lose(script, *about) if script.name == "dispatch" else run(script, *about)
+
+    monkeypatch.setattr(engine, "run", meddled)
+    return executed
+
+
+async def test_what_its_old_owner_cannot_be_told_of_is_the_new_owners(
+    instance: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job exists, and the answer that says so is lost after the session was taken over."""
+    gate = asyncio.Event()
+    async with node(instance) as n1, client(instance) as ann, client(instance) as again:
+        await ann.begin()
+        executed = lose_dispatches(instance, monkeypatch, gate)
+        await ann.utter(0)
+        await executed.wait()
+        session_of(instance, ann).replaced()
+        await again.begin(resume_token=ann.token, last_event_id=0)
+        gate.set()
+        assert outcomes(await again.answers(1)) == [(0, "meant 0")]
+        assert (await n1.job())["audio"]
+
+
+async def test_what_a_client_cannot_be_told_of_is_missing_and_leaves_nothing(
+    instance: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = asyncio.Event()
+    gate.set()
+    async with node(instance, answer=keep), client(instance) as ann:
+        await ann.begin()
+        lose_dispatches(instance, monkeypatch, gate)
+        await ann.utter(0)
+        assert (await ann.until("error"))["error"] == "SCHEDULER_DEPENDENCY_DOWN"
+        assert outcomes(await ann.answers(1)) == [(0, "scheduler_dependency_down")]
+        ((job_id, _),) = (await states(instance)).items()
+        async with asyncio.timeout(PATIENCE_S):
+            while not isinstance(await read_audio(instance.desk.engine, audio_ref_of(job_id)), Refusal):  # noqa: ASYNC110 - only it knows
+                await asyncio.sleep(0.01)
+        assert await states(instance) == {job_id: "CANCELLED"}
 
 
 async def test_what_is_given_up_while_it_waits_for_a_slot_leaves_nothing(server: Server) -> None:

@@ -215,7 +215,6 @@ class Delivery:
             raise
         except OutcomeUnknown as unknown:
             if new_id:
-                self._drop(job_id)
                 raise
             again = request_id or self._submitter.id_to_ask_again(job_id, ask)
             raise OutcomeUnknown(str(unknown), again) from unknown

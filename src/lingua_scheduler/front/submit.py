@@ -76,14 +76,15 @@ class Submitter:
         may come, and the utterance index on the wire of an ask that names none. That is no part of what is compared,
         and nothing to remember, for no other job has it. A job that exists already keeps the one that it was made with.
         `at_once` is called with a new job and its index before anything else is waited for: what follows may take a
-        moment. `new_id` is the id of a job that somebody must know before it exists; nobody else may have used it, and
-        he does not ask again: if he cannot be told how it went, it is dropped. If he is cancelled that is left to him,
-        for another may know the id too, and go on with the job. `waits` is called when it begins to wait for a node.
+        moment. `new_id` is the id of a job that somebody must know before it exists; nobody else may have used it. What
+        becomes of the job if he goes, or cannot be told how it went, is left to him: another may know the id too, and
+        go on with the job. `waits` is called when it begins to wait for a node.
         """
         tags = Tags(trace_id, enters, at_once, waits)
+        if new_id:
+            return await self._make(new_id, ask, tags)
         if not request_id:
-            job_id = new_id or new_job_id(self._cell, principal)
-            return await self._dispatch_once(job_id, ask, tags, asks_again=not new_id)
+            return await self._dispatch_once(new_job_id(self._cell, principal), ask, tags)
         try:
             digest = ask.digest(self._policy)
         except (AttributeError, TypeError, UnicodeEncodeError, OverflowError) as error:
@@ -153,19 +154,15 @@ class Submitter:
             return not isinstance(await seal(self._engine, principal, request_id, digest, job_id, ttl_ms), Refusal)
         return True
 
-    async def _dispatch_once(self, job_id: str, ask: Ask, tags: Tags, *, asks_again: bool) -> Submitted | Refusal:
-        """Place a job that only this caller can ask for again, if he does: what he cannot hear of must not run."""
+    async def _dispatch_once(self, job_id: str, ask: Ask, tags: Tags) -> Submitted | Refusal:
+        """Place a job that only this caller can ask for again: if he is gone it must not run."""
         try:
             return await self._make(job_id, ask, tags)
         except asyncio.CancelledError:
-            if asks_again:
-                await self._drop(job_id, "the caller is gone")
-            raise
-        except OutcomeUnknown as unknown:
-            if asks_again:
-                raise OutcomeUnknown(str(unknown), self.id_to_ask_again(job_id, ask)) from unknown
             await self._drop(job_id, "the caller is gone")
             raise
+        except OutcomeUnknown as unknown:
+            raise OutcomeUnknown(str(unknown), self.id_to_ask_again(job_id, ask)) from unknown
 
     async def _drop(self, job_id: str, reason: str) -> None:
         """Nobody wants the job. If the engine is away it ends by itself: with its wait, or by its deadline."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.core.errors import LinguaError, OutcomeUnknown
 from lingua_scheduler.core.ids import new_job_id
 from lingua_scheduler.core.job_state import LIVE_STATES
 from lingua_scheduler.core.refusal import Refusal
@@ -25,6 +25,7 @@ from lingua_scheduler.front.ask import Ask
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.buckets import admit_guess, admit_job, admit_session
 from lingua_scheduler.front.sessions.results import missing_result, read_result, translation_result, tts_ref_of
+from lingua_scheduler.front.sessions.saver import SessionTaken
 from lingua_scheduler.front.sessions.state import Saved, pack_state, unpack_state
 from lingua_scheduler.protocol.errors import missing_reason
 from lingua_scheduler.protocol.options import full_pipeline, limits_of, wanted_of
@@ -34,7 +35,7 @@ from lingua_scheduler.views.node import read_node
 from lingua_scheduler.views.pairing import read_pairing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from lingua_scheduler.core.replay import Event
     from lingua_scheduler.flows.admit import Admitted
@@ -132,10 +133,13 @@ class Backstage:
         """For a job that is to be."""
         return new_job_id(self._desk.cell, maker)
 
-    async def place(self, about: About, submit: Submit, waits: Callable[[], None]) -> Refusal | None:
+    async def place(
+        self, about: About, submit: Submit, enters: Callable[[], Awaitable[None]], waits: Callable[[], None]
+    ) -> Refusal | None:
         """Store the audio and place the job; `waits` is told if it must wait. What is not placed leaves nothing.
 
-        Whoever is cancelled meanwhile leaves the job, if there is one, as it is: to `withdraw`, or to another owner.
+        Whoever is cancelled meanwhile, or not told how it went (`OutcomeUnknown`), leaves the job, if there is one, as
+        it is: to `withdraw`, or to `carry` for another owner. `enters` is called when all is ready, and may raise.
         """
         said, ref = submit.said, audio_ref_of(submit.job_id)
         limits = limits_of(said.options, self._rules.job)
@@ -162,6 +166,7 @@ class Backstage:
 
         async def number(_job_id: str) -> int:
             # No part of the ask: nobody had it before, so there is nothing to remember of where it went.
+            await enters()
             return submit.index
 
         try:
@@ -174,7 +179,9 @@ class Backstage:
                 new_id=submit.job_id,
                 waits=waits,
             )
-        except LinguaError:
+        except OutcomeUnknown:
+            raise
+        except (LinguaError, SessionTaken):
             await self._erase(ref)
             raise
         if isinstance(submitted, Refusal):
@@ -191,8 +198,12 @@ class Backstage:
         """Nobody waits for this job any more."""
         await cancel(self._engine, job_id, "its client waits no longer")
 
+    async def carry(self, job_id: str) -> None:
+        """Another owner waits for a job of which nobody knows whether it was placed: if it was, its node must hear."""
+        await self._desk.delivery.carry_again(job_id, 1)
+
     async def withdraw(self, job_id: str) -> None:
-        """The same for one whose placing was cancelled: whatever came of that by now is undone."""
+        """The same for one whose placing was cancelled, or told nobody how it went: whatever came of it is undone."""
         await self.cancel(job_id)
         await erase_audio(self._engine, audio_ref_of(job_id))
 

@@ -200,14 +200,18 @@ class Session:
 
     async def _place(self, submit: Submit) -> None:
         """Saved first: whoever goes on with this session elsewhere knows that it was said."""
+        enters, waits = partial(self._in_time, self._now()), partial(self._busy, submit.index)
         try:
             await self._saver.save()
-            refusal = await self._stage.place(self.talk.ledger.about, submit, partial(self._busy, submit.index))
+            refusal = await self._stage.place(self.talk.ledger.about, submit, enters, waits)
         except SessionTaken:
             self.replaced()
             return
         except LinguaError as error:
             refusal = _not_accepted(error)
+            if isinstance(error, OutcomeUnknown):
+                ends = self._stage.carry if self.is_over else self._stage.withdraw
+                self._spawn(insist(partial(ends, submit.job_id), _PATIENCE_S), "settling what may have been placed")
         if self.is_over:
             # Whoever goes on with this session has seen the job, or will.
             return
@@ -216,6 +220,14 @@ class Session:
             self.carry(self.talk.refused(submit.index, refusal, self._now()))
         else:
             self.carry(self.talk.placed(submit.index, self._now()))
+
+    async def _in_time(self, said_ms: int) -> None:
+        """Whoever goes on with this session elsewhere waits for what is being placed here, but not for long.
+
+        What is late is placed only if nobody does: `SessionTaken`. The other announces it.
+        """
+        if self._now() - said_ms > self._sessions.rules.doubt_ms // 2:
+            await self._saver.save()
 
     def _busy(self, index: int) -> None:
         """Nobody has room for a job of this session just now."""

@@ -1,0 +1,215 @@
+"""A client whose session goes on at another instance: each of its utterances ends once, in order, wherever it was."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from lingua_scheduler.core.cell import Cell
+from lingua_scheduler.core.errors import OutcomeUnknown
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.front.sessions.backstage import audio_ref_of
+from lingua_scheduler.views.audio import read_audio
+from lingua_scheduler.views.cell import read_cell
+from tests.support.house import PATIENCE_S, House, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from lingua_scheduler.store.scripts import Script
+    from tests.support.house import Client
+    from tests.support.servers import Server
+
+#: Instances of a test doubt for so long whether what was being placed elsewhere has its job.
+DOUBT_MS = 1_000
+
+
+@pytest.fixture
+async def houses(server: Server) -> AsyncIterator[tuple[House, House]]:
+    """Two instances over one engine. Their node polls: it has no socket that only one of them could write to."""
+    waits = {"sessions.wait_ms": 15_000}
+    async with House(server.url, **waits).open() as here:
+        shared = waits | {"engine.key_prefix": here.settings.engine.key_prefix}
+        async with House(server.url, **shared).open() as there:
+            for house in (here, there):
+                sessions = house.serving.desk.sessions
+                sessions.rules = msgspec.structs.replace(
+                    sessions.rules, doubt_ms=DOUBT_MS, look_ms=200, look_closely_ms=200
+                )
+            node = {"node_id": "n1", "semantic_langs": ["en", "zh"], "max_concurrent_jobs": 1}
+            await here.post("/v1/node/register", node)
+            yield here, there
+
+
+async def next_job(house: House) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE_S):
+        while not (jobs := (await house.post("/v1/node/poll", {"node_id": "n1", "wait_ms": 100}))["jobs"]):
+            pass
+    (job,) = jobs
+    return dict(job)
+
+
+async def finish(house: House, job: dict[str, Any]) -> None:
+    done = {"job_id": job["job_id"], "attempt_id": job["attempt_id"], "node_id": "n1", "status": "ok"}
+    await house.post("/v1/job/done", done | {"result": {"text_translated": f"said {job['utterance_index']}"}})
+
+
+@asynccontextmanager
+async def moved(client: Client, there: House) -> AsyncIterator[Client]:
+    """The same client, which lost its socket, at another instance."""
+    client.cut()
+    async with there.client() as again:
+        await again.init(resume_token=client.ack["resume_token"], last_event_id=0)
+        assert again.session_id == client.session_id
+        yield again
+
+
+async def all_ends(client: Client, number: int) -> list[tuple[int, str]]:
+    """All answers, which must be so many, as they come."""
+    ends = [await client.next("translation_result", "missing_result") for _ in range(number)]
+    await client.say("client_heartbeat", session_id=client.session_id, timestamp=1)
+    await client.next("server_heartbeat")
+    assert not [said for said in client.heard if said["type"] in {"translation_result", "missing_result"}]
+    assert [end["event_id"] for end in ends] == list(range(1, number + 1))
+    return [(end["utterance_index"], end.get("text_translated") or end["reason"]) for end in ends]
+
+
+async def jobs(house: House) -> dict[str, str]:
+    cell = await read_cell(house.serving.desk.engine, "c0")
+    assert isinstance(cell, Cell)
+    return {job_id: job.state for job_id, job in cell.jobs.items()}
+
+
+async def test_while_a_job_waits(houses: tuple[House, House]) -> None:
+    here, there = houses
+    async with here.client() as client:
+        await client.init()
+        await client.utter(0)
+        first = await next_job(here)
+        await client.utter(1)
+        await client.next("backpressure")
+        async with moved(client, there) as again:
+            await finish(here, first)
+            second = await next_job(there)
+            assert second["audio"]
+            await finish(there, second)
+            assert await all_ends(again, 2) == [(0, "said 0"), (1, "said 1")]
+
+
+async def test_while_a_job_waits_in_vain(houses: tuple[House, House]) -> None:
+    here, there = houses
+    async with here.client() as client:
+        await client.init()
+        await client.utter(0)
+        first = await next_job(here)
+        await client.utter(1, options={"wait_ms": 500})
+        await client.next("backpressure")
+        async with moved(client, there) as again:
+            await finish_when_nobody_waits(here, first)
+            ends = await all_ends(again, 2)
+            assert ends[0] == (0, "said 0")
+            assert ends[1] in {(1, "lost"), (1, "no_available_node")}, "by which instance heard of it"
+
+
+async def finish_when_nobody_waits(house: House, job: dict[str, Any]) -> None:
+    async def nobody_waits() -> bool:
+        return set(await jobs(house)) == {job["job_id"]}
+
+    await eventually(nobody_waits)
+    await finish(house, job)
+
+
+@pytest.fixture
+def gate(houses: tuple[House, House], monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """What is being placed at the first instance stops before it is dispatched: when it is there, and to let it go."""
+    begun, gate = asyncio.Event(), asyncio.Event()
+    delivery = houses[0].serving.desk.delivery
+    place = delivery.place
+
+    async def slowly(*args: Any, **named: Any) -> Any:
+        begun.set()
+        await gate.wait()
+        return await place(*args, **named)
+
+    monkeypatch.setattr(delivery, "place", slowly)
+    return begun, gate
+
+
+async def test_while_a_job_is_being_placed(
+    houses: tuple[House, House], gate: tuple[asyncio.Event, asyncio.Event]
+) -> None:
+    here, there = houses
+    begun, lets_go = gate
+    async with here.client() as client:
+        await client.init()
+        await client.utter(0)
+        await begun.wait()
+        async with moved(client, there) as again:
+            lets_go.set()
+            await finish(there, await next_job(there))
+            assert await all_ends(again, 1) == [(0, "said 0")]
+
+
+@pytest.mark.parametrize("knows", [False, True])
+async def test_what_is_not_placed_in_time_is_announced_and_never_runs(
+    houses: tuple[House, House], gate: tuple[asyncio.Event, asyncio.Event], knows: bool
+) -> None:
+    """Whether or not the first instance knows by then that the session is no longer its own."""
+    here, there = houses
+    begun, lets_go = gate
+    sessions = here.serving.desk.sessions
+    async with here.client() as client:
+        await client.init()
+        await client.utter(0)
+        await begun.wait()
+        (job_id,) = sessions._by_job
+        engine = here.serving.desk.engine
+        assert not isinstance(await read_audio(engine, audio_ref_of(job_id)), Refusal)
+        async with there.client() as again:
+            await again.init(resume_token=client.ack["resume_token"], last_event_id=0)
+            if knows:
+                await client.utter(1)
+                assert (await client.gone())[0] == 4409
+            assert await all_ends(again, 1) == [(0, "lost")]
+            lets_go.set()
+            assert (await client.gone())[0] == 4409
+            await sessions.background.room(1)
+            assert await jobs(here) == {}
+            assert isinstance(await read_audio(engine, audio_ref_of(job_id)), Refusal)
+            await again.utter(2)
+            await finish(there, await next_job(there))
+            assert (await again.end_of(2))["text_translated"] == "said 2"
+
+
+async def test_while_a_job_is_placed_and_the_answer_to_that_is_lost(
+    houses: tuple[House, House], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = houses
+    engine, executed, gate = here.serving.desk.engine, asyncio.Event(), asyncio.Event()
+    run = engine.run
+
+    async def lose(*about: Any) -> bytes:
+        await run(*about)
+        executed.set()
+        await gate.wait()
+        raise OutcomeUnknown("no reply came")
+
+    def meddled(script: Script, *about: Any) -> Any:
+        return lose(script, *about) if script.name == "dispatch" else run(script, *about)
+
+    async with here.client() as client:
+        await client.init()
+        monkeypatch.setattr(engine, "run", meddled)
+        await client.utter(0)
+        await executed.wait()
+        async with there.client() as again:
+            await again.init(resume_token=client.ack["resume_token"], last_event_id=0)
+            await client.utter(1)
+            assert (await client.gone())[0] == 4409
+            gate.set()
+            await finish(there, await next_job(there))
+            assert await all_ends(again, 1) == [(0, "said 0")]
