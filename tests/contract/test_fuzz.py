@@ -15,7 +15,7 @@ from tests.support.house import House
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from tests.support.house import Client, Node, Peer
+    from tests.support.people import Client, Node, Peer
     from tests.support.servers import Server
 
 #: What may be said of nonsense, and how a socket may end over it.

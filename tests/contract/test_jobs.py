@@ -9,7 +9,8 @@ import pytest
 
 from lingua_scheduler.store.keys import audio_tag, cell_key
 from lingua_scheduler.views.pools import served_in
-from tests.support.house import PATIENCE_S, House
+from tests.support.house import House
+from tests.support.people import PATIENCE_S
 
 if TYPE_CHECKING:
     from lingua_scheduler.views.pools import Served

@@ -15,13 +15,14 @@ from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.front.sessions.backstage import audio_ref_of
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.cell import read_cell
-from tests.support.house import PATIENCE_S, House, eventually
+from tests.support.house import House, eventually
+from tests.support.people import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from lingua_scheduler.store.scripts import Script
-    from tests.support.house import Client
+    from tests.support.people import Client
     from tests.support.servers import Server
 
 #: Instances of a test doubt for so long whether what was being placed elsewhere has its job.

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.scenarios.doors.conftest import Start
-    from tests.support.house import Node, Scheduler
+    from tests.support.house import Scheduler
+    from tests.support.people import Node
     from tests.support.servers import Server
 
 

@@ -13,7 +13,8 @@ from tests.support.house import Heap
 
 if TYPE_CHECKING:
     from tests.scenarios.doors.conftest import Start
-    from tests.support.house import Node, Scheduler
+    from tests.support.house import Scheduler
+    from tests.support.people import Node
 
 
 async def stay(node: Node, *, slots: int) -> None:
