@@ -11,7 +11,7 @@ import pytest
 from bench.raw import RawSocket
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.views.fleet import read_fleet
-from tests.support.house import CELL, eventually
+from tests.support.house import CELL, eventually, somebody_waits
 
 if TYPE_CHECKING:
     from tests.support.house import House
@@ -22,14 +22,9 @@ JOB = {"session_id": "s", "src_lang": "en", "tgt_lang": "zh"}
 
 async def hang_up(house: House, method: str, path: str, message: dict[str, Any] | None = None) -> None:
     """Ask for something that takes long, and leave when the scheduler is at it."""
-    before = len(asyncio.all_tasks())
     async with httpx2.AsyncClient(base_url=str(house.http.base_url), timeout=20) as caller:
         asking = asyncio.create_task(caller.request(method, path, json=message))
-
-        async def is_waiting() -> bool:
-            return len(asyncio.all_tasks()) >= before + 3
-
-        await eventually(is_waiting)
+        await somebody_waits(house)
         asking.cancel()
         await asyncio.wait([asking])
 

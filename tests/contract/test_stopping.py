@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from tests.support.house import PATIENCE_S, House, eventually
+from tests.support.house import House, somebody_waits
+from tests.support.people import PATIENCE_S
 
 if TYPE_CHECKING:
     from tests.support.servers import Server
@@ -51,28 +52,18 @@ async def test_what_began_comes_to_its_end(house: House) -> None:
 
 async def test_an_open_poll_is_answered_and_is_the_last_on_its_connection(house: House) -> None:
     await house.post("/v1/node/register", NODE)
-    before = len(asyncio.all_tasks())
     polling = asyncio.create_task(house.http.post("/v1/node/poll", json={"node_id": "n1", "wait_ms": 15_000}))
-
-    async def is_waiting() -> bool:
-        return len(asyncio.all_tasks()) >= before + 3
-
-    await eventually(is_waiting)
+    await somebody_waits(house)
     house.serving.desk.drain()
     answer = await polling
     assert (answer.status_code, answer.json(), answer.headers["connection"]) == (200, {"jobs": []}, "close")
 
 
-async def waiting_for(http: httpx2.AsyncClient, job_id: str) -> asyncio.Task[Any]:
+async def waiting_for(house: House, http: httpx2.AsyncClient, job_id: str) -> asyncio.Task[Any]:
     """Somebody who waits for the end of a job."""
-    before = len(asyncio.all_tasks())
     waits = asyncio.create_task(http.get(f"/v1/job/{job_id}?wait_ms=15000"))
-
-    async def is_waiting() -> bool:
-        assert not waits.done(), waits.result().text
-        return len(asyncio.all_tasks()) >= before + 3
-
-    await eventually(is_waiting)
+    await somebody_waits(house)
+    assert not waits.done(), waits.result().text
     return waits
 
 
@@ -80,9 +71,9 @@ async def waiting_for(http: httpx2.AsyncClient, job_id: str) -> asyncio.Task[Any
 async def test_whoever_waits_for_the_end_of_a_job_waits_as_long_as_he_asked(house: House, came_before: bool) -> None:
     await house.post("/v1/node/register", NODE)
     job = await house.dispatch()
-    waits = await waiting_for(house.http, job["job_id"]) if came_before else None
+    waits = await waiting_for(house, house.http, job["job_id"]) if came_before else None
     house.serving.desk.drain()
-    waits = waits or await waiting_for(house.http, job["job_id"])
+    waits = waits or await waiting_for(house, house.http, job["job_id"])
     attempt = {name: job[name] for name in ("job_id", "attempt_id", "node_id")}
     await house.post("/v1/job/ack", attempt)
     await house.post("/v1/job/done", attempt | {"status": "ok"})
@@ -96,6 +87,6 @@ async def test_when_its_time_is_up_he_is_told_how_far_it_is(server: Server) -> N
             await house.post("/v1/node/register", NODE)
             job = await house.dispatch()
             caller.base_url = house.http.base_url
-            waits = await waiting_for(caller, job["job_id"])
+            waits = await waiting_for(house, caller, job["job_id"])
         answer = await waits
     assert (answer.status_code, answer.json()["state"], answer.headers["connection"]) == (200, "DISPATCHED", "close")

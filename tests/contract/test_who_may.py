@@ -11,7 +11,7 @@ from tests.support.house import House
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.house import Node
+    from tests.support.people import Node
     from tests.support.servers import Server
 
 TOKENS = {

@@ -24,6 +24,7 @@ from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.store.keys import CELL_KEY_NAMES, cell_key
 from lingua_scheduler.views.audit import audit_whole
 from lingua_scheduler.views.cell import read_cell
+from lingua_scheduler.views.fleet import Fleet, read_fleet
 from tests.support.people import PATIENCE_S, Client, Node
 
 if TYPE_CHECKING:
@@ -195,3 +196,15 @@ async def eventually(look: Callable[[], Awaitable[object]]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not await look():  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.005)
+
+
+async def somebody_waits(house: House) -> None:
+    """Until a long poll, or whoever submits and has no slot yet, waits for news in this house."""
+    desk = house.serving.desk
+
+    async def is_so() -> bool:
+        fleet = await read_fleet(desk.engine, CELL)
+        assert isinstance(fleet, Fleet)
+        return bool(len(desk.hearing._ends) or len(desk.delivery._mailboxes) or fleet.waiting)
+
+    await eventually(is_so)
