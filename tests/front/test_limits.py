@@ -126,6 +126,15 @@ async def test_a_head_that_is_too_large_is_refused_before_it_ends(door: Open, he
         assert await raw.rest() == b""
 
 
+async def test_a_large_head_that_begins_behind_another_request_is_refused_too(door: Open) -> None:
+    async with Raw.connect(door.port) as raw:
+        await raw.write(HEAD + b"\r\n" + HEAD + b"x: " + b"y" * 1_500)
+        assert (await raw.answer()).status == 200
+        # No piece is as large as a head may be, but together they are.
+        await raw.write(b"y" * 1_500 + b"\r\n\r\n")
+        assert (await raw.answer()).status == 431
+
+
 async def test_a_large_head_in_small_pieces_is_refused_too(door: Open) -> None:
     async with Raw.connect(door.port) as raw:
         await raw.write(HEAD + b"x: ")

@@ -78,8 +78,8 @@ class Auth:
         }
         self._lets_in = {scope: self._judge(rule) for scope, rule in rules.items()}
         self._key = _key_of(settings)
-        #: Without tokens whoever gets in may do everything.
-        self._anybody = frozenset() if self._tokens else SCOPES
+        #: Whoever gets in without showing who he is. Without tokens he may do everything.
+        self._anybody = {scope: Principal("", (frozenset() if self._tokens else SCOPES) | {scope}) for scope in rules}
 
     @property
     def has_tokens(self) -> bool:
@@ -92,8 +92,8 @@ class Auth:
         if known is not None and _opens(known.scopes, scope):
             return known
         if self._lets_in[scope](client):
-            name = known.name if known is not None else ""
-            return Principal(name, self._anybody | {scope})
+            stranger = self._anybody[scope]
+            return stranger if known is None else Principal(known.name, stranger.scopes)
         if token is None:
             return Refusal("UNAUTHENTICATED", "This door needs a token: Authorization: Bearer <token>.")
         if known is None:

@@ -44,5 +44,9 @@ class Corked:
         self._pending = []
         self._transport.abort()
 
+    def is_closing(self) -> bool:
+        """Whether it is closed, or about to be. It is asked with every answer."""
+        return self._transport.is_closing()
+
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever else a transport has
         return getattr(self._transport, name)

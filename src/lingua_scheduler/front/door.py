@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 _EVERYBODY: Final = Principal("", frozenset())
 _MAX_SHOWN: Final = 80
 _NO_CONTENT: Final = 204
+_NOT_KEPT: Final = (("cache-control", "no-store"),)
 #: How long a browser may remember what a page of another origin may do here.
 _PREFLIGHT_S: Final = "600"
 
@@ -63,12 +63,10 @@ class Door:
         self._served = {path: (scope, serve) for path, (scope, serve) in served.items() if serve is not None}
         self._sockets: set[Socket] = set()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """One request, or one socket from its handshake to its end."""
-        if scope["type"] == "http":
-            await self._serve_request(scope, receive, send)
-        else:
-            await self._serve_socket(scope, receive, send)
+        serve = self._serve_request if scope["type"] == "http" else self._serve_socket
+        return serve(scope, receive, send)
 
     async def close_sockets(self) -> None:
         """Tell every socket that the instance restarts. Their servants see the end of it, and `is_draining`."""
@@ -122,7 +120,7 @@ class Door:
         principal = self._admit(route, scope, headers)
         if isinstance(principal, Refusal):
             return principal
-        request = Request(principal, trace_id, named=found.named, headers=headers)
+        request = Request(principal, trace_id, found.named, headers)
         said = await self._call(route, request, scope, receive)
         return _farewell(said, trace_id) if route.begins and self._desk.is_draining.is_set() else said
 
@@ -166,7 +164,9 @@ class Door:
         return admitted
 
     def _check_origin(self, scope: Scope, headers: Mapping[str, str]) -> Refusal | None:
-        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+        given = scope["headers"]
+        # Most requests have every header once.
+        if len(headers) != len(given) and sum(name == b"host" for name, _ in given) > 1:
             return Refusal("INVALID_MESSAGE", "A request has one Host header.")
         return self._origins.check(headers.get("host"), headers.get("origin"))
 
@@ -274,13 +274,13 @@ def _reply(said: Said, trace_id: str) -> Reply:
         return said
     if isinstance(said, Refusal):
         return refused(said, trace_id)
-    return Reply(encode(said), headers=(("cache-control", "no-store"),))
+    return Reply(encode(said), headers=_NOT_KEPT)
 
 
 def _farewell(said: Said, trace_id: str) -> Reply:
     """The last answer on its connection: whatever comes next is to be asked elsewhere."""
     reply = _reply(said, trace_id)
-    return replace(reply, headers=(*reply.headers, ("connection", "close")))
+    return msgspec.structs.replace(reply, headers=(*reply.headers, ("connection", "close")))
 
 
 async def _refuse_handshake(reply: Reply, trace: Trace, receive: Receive, send: Send) -> None:

@@ -46,9 +46,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._begun = 0
         self._is_reading = False
         self._has_head = False
-        #: Of its head: what has arrived, and what has been read.
+        #: What has arrived of its head: so much, and at most so much.
         self._head_bytes = 0
-        self._read_bytes = 0
+        self._most_head_bytes = 0
         #: Nothing more is read: the connection is about to close.
         self._is_over = False
 
@@ -71,7 +71,10 @@ class HttpProtocol(HttpToolsProtocol):
         if self._is_over:
             return
         was_reading, begun = self._is_reading, self._begun
+        self._most_head_bytes += len(data)
         super().data_received(data)
+        if self._has_head:
+            self._most_head_bytes = 0
         # What also holds the end of an earlier request is not counted: the next piece will be.
         if self._is_reading and not self._has_head and self._begun - begun <= (not was_reading):
             self._head_bytes += len(data)
@@ -83,20 +86,12 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._begun += 1
         self._is_reading, self._has_head = True, False
-        self._head_bytes = self._read_bytes = 0
-
-    def on_url(self, url: bytes) -> None:
-        super().on_url(url)
-        self._read_bytes += len(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
-        self._read_bytes += len(name) + len(value) + len(b": \r\n")
+        self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
         self._has_head = True
         self._stop_timer()
-        if self._read_bytes > self.limits.max_header_bytes:
+        if self._most_head_bytes > self.limits.max_header_bytes and self._read_bytes() > self.limits.max_header_bytes:
             self._refuse(refuse("HEADERS_TOO_LARGE"))
         if not self._is_over:
             super().on_headers_complete()
@@ -119,6 +114,10 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_over = True
         self._stop_timer()
         super().handle_websocket_upgrade()
+
+    def _read_bytes(self) -> int:
+        """How large the head is that has been read."""
+        return len(self.url) + sum(len(name) + len(value) + len(b": \r\n") for name, value in self.headers)
 
     # What is owed.
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lingua_scheduler.core.refusal import Invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from lingua_scheduler.front.web import Query, Route
+
+    Fits = Callable[[str], re.Match[str] | None]
 
 _TRUE, _FALSE = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})
 
@@ -35,7 +38,8 @@ class Router:
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes = tuple(routes)
         self._exact: dict[str, Found] = {}
-        self._patterns: dict[int, list[tuple[tuple[str, ...], dict[str, Route]]]] = {}
+        #: By the number of their slashes, and how they are written.
+        self._patterns: dict[int, dict[str, tuple[Fits, dict[str, Route]]]] = {}
         for route in self.routes:
             self._add(route)
 
@@ -43,12 +47,8 @@ class Router:
         if "{" not in route.path:
             by_method = self._exact.setdefault(route.path, Found({})).by_method
         else:
-            parts = tuple(route.path.split("/"))
-            patterns = self._patterns.setdefault(len(parts), [])
-            known = [methods for pattern, methods in patterns if pattern == parts]
-            by_method = known[0] if known else {}
-            if not known:
-                patterns.append((parts, by_method))
+            patterns = self._patterns.setdefault(route.path.count("/"), {})
+            _, by_method = patterns.setdefault(route.path, (_pattern(route.path), {}))
         if by_method.setdefault(route.method, route) is not route:
             raise ValueError(f"two routes for {route.method} {route.path}")
 
@@ -57,24 +57,18 @@ class Router:
         found = self._exact.get(path)
         if found is not None:
             return found
-        parts = path.split("/")
-        for pattern, by_method in self._patterns.get(len(parts), ()):
-            named = _fit(pattern, parts)
-            if named is not None:
-                return Found(by_method, named)
+        patterns = self._patterns.get(path.count("/"))
+        if patterns is not None:
+            for fits, by_method in patterns.values():
+                if (fit := fits(path)) is not None:
+                    return Found(by_method, fit.groupdict())
         return None
 
 
-def _fit(pattern: tuple[str, ...], parts: list[str]) -> dict[str, str] | None:
-    named = {}
-    for wanted, part in zip(pattern, parts, strict=True):
-        if wanted[:1] == "{":
-            if not part:
-                return None
-            named[wanted[1:-1]] = part
-        elif wanted != part:
-            return None
-    return named
+def _pattern(path: str) -> Fits:
+    """What fits a path with braces: something without a slash stands for each."""
+    parts = [f"(?P<{part[1:-1]}>[^/]+)" if part[:1] == "{" else re.escape(part) for part in path.split("/")]
+    return re.compile("/".join(parts)).fullmatch
 
 
 def read_query(known: Iterable[Query], given: Mapping[str, str]) -> dict[str, str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 _PARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(?:-.*)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(msgspec.Struct, frozen=True):
     """A trace id, and whether somebody records it."""
 
     id: str

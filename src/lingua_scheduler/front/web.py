@@ -29,17 +29,16 @@ class Request:
 
     principal: Principal
     trace_id: str
-    message: Any = None
     #: What stood in the braces of the route's path.
-    named: Mapping[str, str] = field(default_factory=dict)
+    named: Mapping[str, str]
+    headers: Mapping[str, str]
     query: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    message: Any = None
     #: The body as it came, where the route reads it raw.
     raw: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """An answer that is not JSON, or has a status of its own."""
 
     body: bytes
