@@ -10,7 +10,6 @@ import pytest
 
 from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.front.buckets import admit_guess
 from lingua_scheduler.front.pairing import offer_pairing
 from lingua_scheduler.protocol.frames import AudioFrame, FinalFrame, encode_frame
 from lingua_scheduler.views.audio import read_audio
@@ -371,5 +370,5 @@ async def test_who_guesses_too_many_pairing_codes_is_not_told_the_right_one(serv
 async def test_guesses_without_a_credential_are_counted_by_address(server: Server) -> None:
     async with open_instance(server.url, rates__pairings_burst=1) as instance:
         desk = instance.desk
-        tries = [await admit_guess(desk, "", client) for client in ("10.0.0.1", "10.0.0.1", "fe80::1%eth0")]
+        tries = [await desk.buckets.admit_guess("", client) for client in ("10.0.0.1", "10.0.0.1", "fe80::1%eth0")]
         assert [isinstance(one, Refusal) for one in tries] == [False, True, False]

@@ -2,41 +2,60 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.flows.admit import admit
+from lingua_scheduler.flows.admit import Admitted, admit
+from lingua_scheduler.front.purse import Purse
 
 if TYPE_CHECKING:
+    from lingua_scheduler.config import Settings
     from lingua_scheduler.core.refusal import Refusal
-    from lingua_scheduler.flows.admit import Admitted
-    from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.store.engine import Engine
+
+_ADMITTED: Final = Admitted()
 
 
-async def admit_job(desk: Desk, name: str) -> Admitted | Refusal:
-    """Whether a credential may bring one more job. Those who have no name share a bucket."""
-    return await _admit_new(desk, name or "nobody")
+class Buckets:
+    """The buckets of credentials, and what this instance has in hand of them. Those who have no name share theirs."""
 
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._engine = engine
+        self._rates = settings.rates
+        #: By credential, of which there are as many as the settings name.
+        self._purses: dict[str, Purse] = {}
 
-async def admit_upload(desk: Desk, name: str) -> Admitted | Refusal:
-    """Whether it may bring one more audio: as many as jobs, and not in their place."""
-    return await _admit_new(desk, _bucket("upload", name))
+    def spend(self, name: str) -> bool:
+        """Whether a credential may bring one more job, as far as that is known here already."""
+        purse = self._purses.get(name)
+        return purse is not None and purse.spend()
 
+    async def admit_job(self, name: str) -> Admitted | Refusal:
+        """Whether it may."""
+        purse = self._purses.get(name)
+        if purse is None:
+            purse = self._purses[name] = Purse(self._rates.submits_burst, asyncio.get_running_loop().time)
+        if purse.spend():
+            return _ADMITTED
+        return await purse.fetch(partial(self._admit_new, name or "nobody"))
 
-async def admit_session(desk: Desk, name: str) -> Admitted | Refusal:
-    """The same for one more session."""
-    return await _admit_new(desk, _bucket("session", name))
+    async def admit_upload(self, name: str) -> Admitted | Refusal:
+        """Whether it may bring one more audio: as many as jobs, and not in their place."""
+        return await self._admit_new(_bucket("upload", name))
 
+    async def admit_session(self, name: str) -> Admitted | Refusal:
+        """The same for one more session."""
+        return await self._admit_new(_bucket("session", name))
 
-async def _admit_new(desk: Desk, bucket: str) -> Admitted | Refusal:
-    rates = desk.settings.rates
-    return await admit(desk.engine, bucket, rates.submits_per_s, rates.submits_burst)
+    async def admit_guess(self, name: str, client: str) -> Admitted | Refusal:
+        """Whether somebody may show one more pairing code, be it the right one: by his name, or else by his address."""
+        rates, who = self._rates, f"name {name}" if name else f"address {client}"
+        return await admit(self._engine, _bucket("pairing", who), rates.pairings_per_s, rates.pairings_burst)
 
-
-async def admit_guess(desk: Desk, name: str, client: str) -> Admitted | Refusal:
-    """Whether somebody may show one more pairing code, be it the right one: by his name, or else by his address."""
-    rates, who = desk.settings.rates, f"name {name}" if name else f"address {client}"
-    return await admit(desk.engine, _bucket("pairing", who), rates.pairings_per_s, rates.pairings_burst)
+    async def _admit_new(self, bucket: str, number: int = 1) -> Admitted | Refusal:
+        return await admit(self._engine, bucket, self._rates.submits_per_s, self._rates.submits_burst, number)
 
 
 def _bucket(what: str, who: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.clock import Clock
+from lingua_scheduler.front.buckets import Buckets
 from lingua_scheduler.front.nodes.links import Links
 from lingua_scheduler.front.stats import Stats
 
@@ -43,6 +44,7 @@ class Desk:
     clock: Clock = field(default_factory=Clock)
     links: Links = field(default_factory=Links)
     stats: Stats = field(default_factory=Stats)
+    buckets: Buckets = field(init=False)
     #: These need a desk themselves, so they come last.
     sessions: Sessions = field(init=False)
     delivery: Delivery = field(init=False)
@@ -52,6 +54,9 @@ class Desk:
     is_draining: asyncio.Event = field(default_factory=asyncio.Event)
     #: Its time is up: whoever still waits for the end of a job is answered.
     is_closing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.buckets = Buckets(self.engine, self.settings)
 
     @property
     def result_ttl_ms(self) -> int:

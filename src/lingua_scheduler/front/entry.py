@@ -10,8 +10,7 @@ from lingua_scheduler.core.errors import LinguaError
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.enter_session import enter_session
 from lingua_scheduler.flows.return_number import return_number
-from lingua_scheduler.front.audio import keep_for_job
-from lingua_scheduler.front.buckets import admit_job
+from lingua_scheduler.front.audio import is_own_ref, keep_for_job
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.limits import Limits
@@ -42,8 +41,11 @@ class Entry:
         if self.number is not None:
             self._adopt(job_id, self.number)
             return self.number
+        if not is_own_ref(self._said.audio_ref) and self._desk.buckets.spend(self._name):
+            # As most do. There is nothing to ask side by side.
+            return await self._take_number(job_id)
         admitted, number, kept = await asyncio.gather(
-            admit_job(self._desk, self._name),
+            self._desk.buckets.admit_job(self._name),
             self._take_number(job_id),
             keep_for_job(self._desk, self._said.audio_ref, self._name, self._limits),
         )

@@ -14,7 +14,6 @@ from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.flows.store_audio import store_audio
 from lingua_scheduler.front.assignment import read_assignment
 from lingua_scheduler.front.audio import AUDIO_TTL_MS, new_audio_ref
-from lingua_scheduler.front.buckets import admit_upload
 from lingua_scheduler.front.web import Query, Reply, Route
 from lingua_scheduler.protocol.http import AudioAnswer
 from lingua_scheduler.views.audio import read_audio
@@ -38,7 +37,7 @@ _is_audio: Final = re.compile(
 
 async def upload(desk: Desk, request: Request) -> Said:
     """Keep audio for a job that will name it."""
-    admitted = await admit_upload(desk, request.principal.name)
+    admitted = await desk.buckets.admit_upload(request.principal.name)
     if isinstance(admitted, Refusal):
         return admitted
     ref = new_audio_ref()

@@ -23,7 +23,6 @@ from lingua_scheduler.flows.store_audio import store_audio
 from lingua_scheduler.flows.take_session import take_session
 from lingua_scheduler.front.ask import Ask
 from lingua_scheduler.front.assignment import Assignment
-from lingua_scheduler.front.buckets import admit_guess, admit_job, admit_session
 from lingua_scheduler.front.sessions.results import missing_result, read_result, translation_result, tts_ref_of
 from lingua_scheduler.front.sessions.saver import SessionTaken
 from lingua_scheduler.front.sessions.state import Saved, pack_state, unpack_state
@@ -64,11 +63,11 @@ class Backstage:
 
     async def admits(self, principal: str) -> Admitted | Refusal:
         """Whether somebody may have one more session."""
-        return await admit_session(self._desk, principal)
+        return await self._desk.buckets.admit_session(principal)
 
     async def paired(self, code: str, principal: str, client: str) -> str | Refusal:
         """The node that a pairing code stands for, unless too many codes were tried."""
-        admitted = await admit_guess(self._desk, principal, client)
+        admitted = await self._desk.buckets.admit_guess(principal, client)
         if isinstance(admitted, Refusal):
             return admitted
         pairing = await read_pairing(self._engine, code)
@@ -112,7 +111,10 @@ class Backstage:
 
     async def enter(self, about: About, number: Number) -> int | Refusal:
         """One more utterance: whether it may come, and its number, which is never below what was given before."""
-        admitted, index = await asyncio.gather(admit_job(self._desk, about.principal), self._enter(about, number))
+        buckets, name = self._desk.buckets, about.principal
+        if buckets.spend(name):
+            return await self._enter(about, number)
+        admitted, index = await asyncio.gather(buckets.admit_job(name), self._enter(about, number))
         return admitted if isinstance(admitted, Refusal) else index
 
     async def _enter(self, about: About, number: Number) -> int | Refusal:

@@ -1,0 +1,72 @@
+"""Tokens of a bucket that were taken out ahead of those who will need them: one call of the engine for several.
+
+Whoever comes often takes out more at a time, whoever does not takes one. So hardly a token lies here that nobody needs,
+while somebody at another instance is refused for the lack of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.refusal import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from lingua_scheduler.flows.admit import Admitted
+
+    TakeOut = Callable[[int], Awaitable[Admitted | Refusal]]
+
+#: At most so many at a time, and at most this part of what the bucket holds.
+MOST: Final = 64
+PART: Final = 16
+#: Whoever comes back within this time comes often.
+OFTEN_S: Final = 0.1
+#: What was not spent by then is nobody's any more.
+KEPT_S: Final = 1.0
+
+
+class Purse:
+    """What is left of what was taken out of one bucket, which holds at most `burst`."""
+
+    def __init__(self, burst: int, clock: Callable[[], float]) -> None:
+        self._most = min(MOST, max(1, burst // PART))
+        self._clock = clock
+        self._left = 0
+        self._size = 1
+        self._fetched_s = -KEPT_S
+        self._is_fetching = False
+
+    def spend(self) -> bool:
+        """Whether there was a token left; it is spent."""
+        if self._left == 0 or self._clock() >= self._fetched_s + KEPT_S:
+            return False
+        self._left -= 1
+        return True
+
+    async def fetch(self, take_out: TakeOut) -> Admitted | Refusal:
+        """A token out of the bucket for whoever found none here, and some for those who follow.
+
+        While somebody fetches several, everybody else fetches one for himself. If there are not so many any more, he
+        does, too: what is refused is refused as if there were no purse.
+        """
+        number = 1 if self._is_fetching else self._next_size()
+        if number > 1:
+            self._is_fetching = True
+            try:
+                answer = await take_out(number)
+            finally:
+                self._is_fetching = False
+            if not isinstance(answer, Refusal):
+                self._left, self._fetched_s = number - 1, self._clock()
+                return answer
+            self._size = 1
+        return await take_out(1)
+
+    def _next_size(self) -> int:
+        """Twice as many as the last time, if that was a moment ago."""
+        now_s = self._clock()
+        is_often = now_s < self._fetched_s + OFTEN_S
+        self._size, self._fetched_s = min(self._size * 2, self._most) if is_often else 1, now_s
+        self._left = 0
+        return self._size

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from lingua_scheduler.core.refusal import Refusal, refuse
+from lingua_scheduler.flows.admit import Admitted
+from lingua_scheduler.front.purse import KEPT_S, MOST, OFTEN_S, Purse
+
+
+class Bucket:
+    """It has so many tokens, and a clock. `asked`: how many were wanted of it, each time."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
+        self.asked: list[int] = []
+        self.now_s = 0.0
+
+    def clock(self) -> float:
+        return self.now_s
+
+    async def take_out(self, number: int) -> Admitted | Refusal:
+        self.asked.append(number)
+        await asyncio.sleep(0)
+        if number > self.tokens:
+            return refuse("RATE_LIMITED")
+        self.tokens -= number
+        return Admitted()
+
+
+async def admitted(purse: Purse, bucket: Bucket) -> bool:
+    return purse.spend() or not isinstance(await purse.fetch(bucket.take_out), Refusal)
+
+
+async def test_whoever_comes_often_takes_out_more_at_a_time() -> None:
+    bucket = Bucket(2_000)
+    purse = Purse(2_000, bucket.clock)
+    assert [await admitted(purse, bucket) for _ in range(63 + MOST + MOST)] == [True] * 191
+    assert bucket.asked == [1, 2, 4, 8, 16, 32, MOST, MOST]
+    assert bucket.tokens == 2_000 - 191
+
+
+async def test_whoever_comes_seldom_takes_out_one() -> None:
+    bucket = Bucket(1_000)
+    purse = Purse(1_000, bucket.clock)
+    for _ in range(5):
+        assert await admitted(purse, bucket)
+        bucket.now_s += OFTEN_S
+    assert bucket.asked == [1] * 5
+
+
+async def test_as_many_are_admitted_as_the_bucket_has_tokens() -> None:
+    bucket = Bucket(100)
+    purse = Purse(100, bucket.clock)
+    assert sum([await admitted(purse, bucket) for _ in range(150)]) == 100
+    assert bucket.tokens == 0
+
+
+async def test_as_many_are_admitted_when_all_come_at_once() -> None:
+    bucket = Bucket(100)
+    purse = Purse(100, bucket.clock)
+    first = sum([await admitted(purse, bucket) for _ in range(5)])
+    together = sum(await asyncio.gather(*(admitted(purse, bucket) for _ in range(150))))
+    rest = sum([await admitted(purse, bucket) for _ in range(150)])
+    assert (first + together + rest, bucket.tokens) == (100, 0)
+
+
+async def test_while_one_fetches_several_the_others_fetch_one_each() -> None:
+    bucket = Bucket(1_000)
+    purse = Purse(1_000, bucket.clock)
+    await admitted(purse, bucket)
+    await asyncio.gather(*(admitted(purse, bucket) for _ in range(4)))
+    assert bucket.asked == [1, 2, 1, 1, 1]
+
+
+async def test_a_small_bucket_is_not_carried_about() -> None:
+    bucket = Bucket(10)
+    purse = Purse(10, bucket.clock)
+    for _ in range(5):
+        await admitted(purse, bucket)
+    assert bucket.asked == [1] * 5
+
+
+async def test_what_was_not_spent_in_time_is_nobodys_any_more() -> None:
+    bucket = Bucket(1_000)
+    purse = Purse(1_000, bucket.clock)
+    await admitted(purse, bucket)
+    await admitted(purse, bucket)
+    bucket.now_s += KEPT_S
+    assert not purse.spend()
+    await admitted(purse, bucket)
+    assert bucket.asked == [1, 2, 1]
+
+
+async def test_whoever_cannot_fetch_leaves_the_purse_to_the_next() -> None:
+    bucket = Bucket(1_000)
+    purse = Purse(1_000, bucket.clock)
+    await admitted(purse, bucket)
+
+    async def away(_: int) -> Admitted:
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        await purse.fetch(away)
+    await admitted(purse, bucket)
+    assert bucket.asked == [1, 4]
