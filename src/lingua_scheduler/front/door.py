@@ -252,16 +252,22 @@ def _waits(request: Request) -> bool:
 
 async def _while_heard(work: Awaitable[Said], receive: Receive) -> Said:
     """The answer, unless the caller hangs up before: then nobody works for him any longer."""
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_hung_up(receive))
+    working, leaving = asyncio.current_task(), asyncio.ensure_future(_hung_up(receive))
+    assert working is not None  # noqa: S101 - a request is answered in a task
+
+    def gone(_: object) -> None:
+        working.cancel()
+
+    leaving.add_done_callback(gone)
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise _Gone
-        return working.result()
+        return await work
+    except asyncio.CancelledError:
+        if leaving.done() and working.uncancel() == 0:
+            raise _Gone from None
+        raise
     finally:
-        for task in (working, leaving):
-            task.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
+        leaving.remove_done_callback(gone)
+        leaving.cancel()
 
 
 async def _hung_up(receive: Receive) -> None:
