@@ -10,23 +10,15 @@ from lingua_scheduler.core.language import UnknownLanguage, reduce_language
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.needs import USUAL, needs_of
 from lingua_scheduler.core.pair import Pair
-from lingua_scheduler.core.records import Ticket, Wishes
+from lingua_scheduler.core.records import Ticket
 from lingua_scheduler.core.refusal import Invalid
-from lingua_scheduler.core.wanted import (
-    NO_HINTS,
-    USUAL_WANTED,
-    Hints,
-    Policy,
-    Wanted,
-    check_policy,
-    check_services,
-    wishes_of,
-)
+from lingua_scheduler.core.wanted import Hints, Wanted, check_policy, check_services, wishes_of
 
 MAX_TIMEOUT_MS: Final = 86_400_000
 #: A request id is held for an unfinished claim so long, and more.
 MAX_WAIT_MS: Final = 60_000
-SEEDS: Final = 2**32
+_SEED_BITS: Final = 32
+SEEDS: Final = 2**_SEED_BITS
 _USUAL_NEEDS: Final = needs_of(USUAL)
 
 
@@ -71,11 +63,7 @@ def make_ticket(
     """What is asked for, checked; `Invalid` says what is wrong with it."""
     pair = Pair(_language("src_lang", src_lang), _language("tgt_lang", tgt_lang))
     limits, wanted, hints = _limits(limits), _wanted(wanted), _hints(hints)
-    if wanted is USUAL_WANTED and hints is NO_HINTS:
-        needs, policy, wait_ms, wishes = _USUAL_NEEDS, Policy.random, 0, list[Wishes]()
-    else:
-        needs, policy = needs_of(check_services(wanted.services)), check_policy(wanted.policy)
-        wait_ms, wishes = check_int("wait_ms", wanted.wait_ms, 0, MAX_WAIT_MS), wishes_of(wanted, hints, pair)
+    wait_ms = check_int("wait_ms", wanted.wait_ms, 0, MAX_WAIT_MS)
     fallback = None if wanted.two_way else pair.fallback()
     timeout_ms = check_int("timeout_ms", limits.timeout_ms, 1, MAX_TIMEOUT_MS)
     ticket = Ticket(
@@ -88,11 +76,11 @@ def make_ticket(
         run_ms=check_int("run_ms", limits.run_ms, 1, MAX_TIMEOUT_MS),
         timeout_ms=timeout_ms,
         max_retry=check_int("max_retry", limits.max_retry, 0, 10),
-        seed=random.randrange(SEEDS) if seed is None else check_int("seed", seed, 0, SEEDS - 1),
+        seed=random.getrandbits(_SEED_BITS) if seed is None else check_int("seed", seed, 0, SEEDS - 1),
         trace=check_text("trace_id", trace_id, 128),
-        needs=needs,
-        policy=policy,
+        needs=_USUAL_NEEDS if wanted.services == USUAL else needs_of(check_services(wanted.services)),
+        policy=check_policy(wanted.policy),
         wait_ms=min(wait_ms, timeout_ms),
-        wishes=wishes,
+        wishes=wishes_of(wanted, hints, pair),
     )
     return pair, ticket

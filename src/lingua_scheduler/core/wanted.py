@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 import msgspec
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from lingua_scheduler.core.pair import Pair
 
 MAX_NAMED: Final = 16
+#: Anything else that is a sequence is one too; but to find that out takes its time.
+_LISTS: Final = (list, tuple)
 
 
 class Policy(IntEnum):
@@ -62,25 +64,31 @@ class Hints(msgspec.Struct, frozen=True):
     seen_node_ids: Sequence[str] = ()
 
 
-#: What most ask for, and know of their session: these very objects need no looking at.
+#: What most ask for, and know of their session.
 USUAL_WANTED: Final = Wanted()
 NO_HINTS: Final = Hints()
+_POLICIES: Final = dict(Policy.__members__)
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
+    return type(value) in _LISTS or (isinstance(value, Sequence) and not isinstance(value, str | bytes))
 
 
 def check_services(value: object) -> list[str]:
     """The services that a pipeline is made of."""
-    if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not all(name in SERVICES for name in value):
+    if not _is_list(value) or not all(name in SERVICES for name in value):
         raise Invalid(f"services must be a list of some of {', '.join(SERVICES)}")
-    return sorted(set(value))
+    return sorted({str(name) for name in value})
 
 
 def check_policy(value: object) -> Policy:
     """A policy by its name; "" is `random`."""
     if value == "":
         return Policy.random
-    if not isinstance(value, str) or value not in Policy.__members__:
-        raise Invalid(f"policy must be one of {', '.join(Policy.__members__)}")
-    return Policy[value]
+    policy = _POLICIES.get(value) if isinstance(value, str) else None
+    if policy is None:
+        raise Invalid(f"policy must be one of {', '.join(_POLICIES)}")
+    return policy
 
 
 def _node_id(field: str, value: object) -> str:
@@ -88,13 +96,26 @@ def _node_id(field: str, value: object) -> str:
 
 
 def _node_ids(field: str, value: object) -> list[str]:
-    if not isinstance(value, Sequence) or isinstance(value, str | bytes) or len(value) > MAX_NAMED:
+    if not _is_list(value) or len(value) > MAX_NAMED:
         raise Invalid(f"{field} must be a list of at most {MAX_NAMED} node ids")
     return sorted({check_id(field, node_id) for node_id in value})
 
 
+def _wishes_nothing(wanted: Wanted) -> bool:
+    """Whether that can be seen at a glance."""
+    return (
+        wanted.preferred_node_id == ""
+        and wanted.strict is False
+        and wanted.exclude_node_ids == ()
+        and wanted.labels == {}
+        and wanted.two_way is False
+    )
+
+
 def wishes_of(wanted: Wanted, hints: Hints, pair: Pair) -> list[Wishes]:
     """What is wished beyond a pair, services and a policy: nothing, for most; else one record of it."""
+    if hints == NO_HINTS and _wishes_nothing(wanted):
+        return []
     policy = check_policy(wanted.policy)
     last, pool = _node_id("last_node_id", hints.last_node_id), check_text("last_pool", hints.last_pool, 128)
     wishes = Wishes(
