@@ -146,15 +146,22 @@ class Order:
     @property
     def due_ms(self) -> int | None:
         """When time alone will change something: an utterance is given up, or something kept is too old."""
-        dues = [self._state.log.due_ms(self._limits.window_ms), *self._state.announced.values()]
-        if self._state.open:
-            dues.append(self._state.open[min(self._state.open)].due_ms(self._limits.gap_ms))
-        return min((due for due in dues if due is not None), default=None)
+        state, dues = self._state, list(self._state.announced.values())
+        leaves_at_ms = state.log.due_ms(self._limits.window_ms)
+        if leaves_at_ms is not None:
+            dues.append(leaves_at_ms)
+        if state.open:
+            dues.append(state.open[min(state.open)].due_ms(self._limits.gap_ms))
+        return min(dues, default=None)
 
     @property
     def awaited(self) -> list[int]:
         """Those whose end is not known."""
         return sorted(index for index, slot in self._state.open.items() if isinstance(slot, Unsettled))
+
+    def awaits(self, index: int) -> bool:
+        """Whether its end is not known."""
+        return isinstance(self._state.open.get(index), Unsettled)
 
     @property
     def blocking(self) -> int | None:
@@ -229,7 +236,8 @@ class Order:
     def _forget(self, now_ms: int) -> list[int]:
         """What is too old or too much is kept no longer: which utterances that were."""
         announced = self._state.announced
-        self._state.announced = {index: until for index, until in announced.items() if until > now_ms}
+        if announced:
+            self._state.announced = {index: until for index, until in announced.items() if until > now_ms}
         return [event.index for event in self._state.log.trim(now_ms, self._limits)]
 
     def confirm(self, last_event_id: int) -> list[int]:

@@ -10,9 +10,12 @@ why. Beyond `max_events` the oldest are dropped, and a replay from before them s
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: Why a result is missing that was kept for too long or was too much to keep.
 FORGOTTEN: Final = "forgotten"
@@ -74,33 +77,40 @@ class Log(msgspec.Struct):
     away_since_ms: int = -1
     #: When it was last back, and got what it had missed.
     back_at_ms: int = 0
+    #: How much of the bound `kept` takes.
+    size: int = 0
 
     def append(self, index: int, outcome: Outcome, now_ms: int) -> Event:
         """The next event; it is kept until the next `trim` at least."""
         event = Event(self.next_id, index, outcome, now_ms)
         self.next_id += 1
         self.kept.append(event)
+        self.size += event.size
         return event
 
     def confirm(self, last_event_id: int) -> list[Event]:
         """The client has all up to this one. What that newly confirms; an id that was never given confirms nothing."""
         if last_event_id >= self.next_id:
             return []
-        return self._leave(sum(event.event_id <= last_event_id for event in self.kept))
+        return self._leave(_first(self.kept, lambda event: event.event_id > last_event_id))
 
     def trim(self, now_ms: int, limits: ReplayLimits) -> list[Event]:
         """Keep to the bounds. Those that leave for that, unconfirmed."""
-        old = sum(self._leaves_at(event, limits.window_ms) <= now_ms for event in self.kept)
+        old = _first(self.kept, lambda event: self._leaves_at(event, limits.window_ms) > now_ms)
         left = self._leave(max(old, len(self.kept) - limits.max_events))
         if left:
             self.dropped_to = left[-1].event_id
-        self._empty(sum(event.size for event in self.kept) - limits.max_bytes)
+        if self.size > limits.max_bytes:
+            self._empty(self.size - limits.max_bytes)
         return left
 
     def _leave(self, number: int) -> list[Event]:
         """So many of the oldest are kept no longer."""
+        if number <= 0:
+            return []
         left = self.kept[:number]
         del self.kept[:number]
+        self.size -= sum(event.size for event in left)
         return left
 
     def _empty(self, excess: int) -> None:
@@ -109,6 +119,7 @@ class Log(msgspec.Struct):
             if excess > 0 and event.size:
                 self.kept[place] = msgspec.structs.replace(event, outcome=Missing(FORGOTTEN))
                 excess -= event.size
+                self.size -= event.size
 
     def _leaves_at(self, event: Event, window_ms: int) -> int:
         """When it is too old."""
@@ -125,3 +136,8 @@ class Log(msgspec.Struct):
             [event for event in self.kept if event.event_id > after],
             self.dropped_to if self.dropped_to > after else 0,
         )
+
+
+def _first(events: list[Event], stays: Callable[[Event], bool]) -> int:
+    """The place of the first that stays: they are kept in the order in which they leave."""
+    return next((place for place, event in enumerate(events) if stays(event)), len(events))

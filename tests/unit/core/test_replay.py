@@ -123,6 +123,24 @@ def test_beyond_so_many_bytes_the_oldest_are_announced_as_missing() -> None:
     assert order.confirm(4) == [0, 1, 2, 3]
 
 
+def test_what_was_confirmed_or_lost_its_content_leaves_its_room_to_others() -> None:
+    limits = OrderLimits(max_bytes=100)
+    order = spoken(40, 40, 20, 40, limits=limits)
+    assert order.confirm(2) == [0, 1]
+    order = Order.load(limits, order.save())
+    for index, size in ((5, 40), (6, 1)):
+        order.expect(index, 10**9, 0)
+        order.settle(index, Result(bytes(size)), 0)
+        order.take(0)
+    # 20, 40 and 40 just fit; one more byte, and the oldest of them has to go.
+    assert [event.outcome for event in order.replay(0).events] == [
+        Missing("forgotten"),
+        Result(bytes(40)),
+        Result(bytes(40)),
+        Result(bytes(1)),
+    ]
+
+
 def test_what_is_too_large_to_be_kept_goes_out_once() -> None:
     order = spoken(limits=OrderLimits(max_bytes=100))
     order.expect(0, 10**9, 0)

@@ -174,7 +174,7 @@ class Ledger:
         if known is None:
             return []
         known.is_placed, known.looked_ms = True, now_ms
-        if index not in self.order.awaited:
+        if not self.order.awaits(index):
             return []
         effects: list[Effect] = [self.hints.show("DISPATCHED", index, now_ms, job_id=known.job_id)]
         if accepted is not None:
@@ -223,7 +223,7 @@ class Ledger:
     def refused(self, index: int, refusal: Refusal, now_ms: int) -> list[Effect]:
         """It was not accepted: that is told at once, and in its turn that it is missing."""
         self._left(index)
-        if index not in self.order.awaited:
+        if not self.order.awaits(index):
             return []
         self.sent[index].job_id = ""
         told: list[Effect] = [
@@ -255,7 +255,7 @@ class Ledger:
         known = self.sent.get(errand.utterance_index)
         if known is None or known.job_id != errand.job_id:
             return None
-        return known if errand.utterance_index in self.order.awaited else None
+        return known if self.order.awaits(errand.utterance_index) else None
 
     def ended(self, index: int, state: str, now_ms: int) -> list[Effect]:
         """Its job has ended."""
@@ -270,7 +270,7 @@ class Ledger:
 
     def seen(self, index: int, state: str | None, grace_until_ms: int, now_ms: int) -> list[Effect]:
         """How its job is; None: there is no such job any more. One in a grace keeps others waiting for no gap."""
-        if index not in self.order.awaited:
+        if not self.order.awaits(index):
             return []
         if state is None:
             return self._not_there(index, now_ms)
