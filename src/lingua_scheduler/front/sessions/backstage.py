@@ -214,8 +214,10 @@ class Backstage:
         if speech_ref is None:
             job = await read_job(self._engine, job_id)
             speech_ref = "" if isinstance(job, Refusal) else _own_speech(job_id, read_result(job) or {})
-        refs = [ref for ref in (audio_ref_of(job_id), speech_ref) if ref]
-        await asyncio.gather(self._release(job_id), *(erase_audio(self._engine, ref) for ref in refs))
+        await self._release(job_id)
+        for ref in (audio_ref_of(job_id), speech_ref):
+            if ref:
+                await erase_audio(self._engine, ref)
 
     async def _release(self, job_id: str) -> None:
         """Whoever releases a job does not want it, also if it has not ended yet."""

@@ -64,6 +64,7 @@ class Session:
         self._background = sessions.background
         self._now = sessions.now
         self._timer: asyncio.TimerHandle | None = None
+        self._rings_at_ms = 0
         self._numbering: asyncio.Task[None] | None = None
         self._submitting: dict[int, asyncio.Task[None]] = {}
         #: Those of them whose jobs wait for a slot: the engine has them.
@@ -156,13 +157,21 @@ class Session:
         self._background.spawn(work, f"{what} for session {self.id}")  # type: ignore[arg-type] # a coroutine
 
     def _arm(self) -> None:
-        """One timer for all."""
+        """One timer for all. One that rings too early is left as it is: nothing is due then, and it is set anew."""
+        if self.is_over:
+            self._disarm()
+            return
+        due_ms, now_ms = self.talk.due_ms, self._now()
+        if self._timer is not None and self._rings_at_ms <= due_ms and now_ms < due_ms:
+            return
+        self._disarm()
+        self._rings_at_ms = due_ms
+        self._timer = asyncio.get_running_loop().call_later(max(0, due_ms - now_ms) / 1000, self._tick)
+
+    def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if not self.is_over:
-            in_ms = max(0, self.talk.due_ms - self._now())
-            self._timer = asyncio.get_running_loop().call_later(in_ms / 1000, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
@@ -282,6 +291,8 @@ class Session:
     async def _answers(self, events: Sequence[Event]) -> list[TranslationResult | MissingResult]:
         """What goes out is known to whoever goes on with this session elsewhere, before anybody sees it."""
         await self._save(_FOREVER_S)
+        if len(events) == 1:
+            return [await self._answer(events[0])]
         return await asyncio.gather(*(self._answer(event) for event in events))
 
     async def _answer(self, event: Event) -> TranslationResult | MissingResult:
