@@ -82,6 +82,8 @@ class Connection:
         self._queued = 0
         self._flush_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
+        #: When it rings. It need not know itself: to uvloop what is due within half a millisecond is due now.
+        self._due_at = 0.0
         self._away = partial(DependencyDown, "UNREACHABLE", f"not yet connected to {address}")
         self._ready = asyncio.Event()
         self._closed = False
@@ -152,8 +154,8 @@ class Connection:
             due.append(self._wire.waiters[0].born + self._timeout)
         if self._queue:
             due.append(self._queue[0].born + self._patience)
-        next_tick = self._loop.time() + _TICK_S
-        self._timer = self._loop.call_at(min(*due, next_tick), self._expire) if due else None
+        self._due_at = min(*due, self._loop.time() + _TICK_S) if due else 0.0
+        self._timer = self._loop.call_at(self._due_at, self._expire) if due else None
 
     def _forgive(self, slept: float) -> None:
         """What waited while this process slept is younger by that time."""
@@ -164,8 +166,7 @@ class Connection:
 
     def _expire(self) -> None:
         now = self._loop.time()
-        if self._timer is not None:
-            self._forgive(now - self._timer.when())
+        self._forgive(now - self._due_at)
         wire = self._wire
         if wire is not None and wire.waiters and wire.waiters[0].born + self._timeout <= now:
             wire.die(f"no reply within {self._timeout * 1000:.0f} ms")

@@ -5,6 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+import uvloop
 
 from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
 from lingua_scheduler.store.address import parse_address
@@ -285,3 +286,23 @@ async def test_an_engine_that_was_never_there_is_reported_by_ready(tmp_path: Pat
     with pytest.raises(DependencyDown, match=r"UNREACHABLE.*nobody"):
         await connection.ready()
     await connection.close()
+
+
+def test_a_call_whose_time_is_almost_over_fails_in_time_on_the_loop_that_serves(tmp_path: Path) -> None:
+    """To uvloop what is due within half a millisecond is due now, and what it gives for that is no timer."""
+
+    async def fail_in_time() -> None:
+        address = parse_address(f"unix://{tmp_path}/nobody")
+        connection = Connection(address, timeout_ms=900, patience_ms=50, backoff_ms=(5_000, 5_000))
+        loop = asyncio.get_running_loop()
+        for left_s in (0.0002, 0.0, 0.02):
+            future = loop.create_future()
+            connection.send(encode("PING"), Call(future, loop.time() - 0.05 + left_s))
+            connection.flush()
+            with pytest.raises(DependencyDown):
+                async with asyncio.timeout(5):
+                    await future
+        await connection.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(fail_in_time())
