@@ -7,8 +7,8 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.ids import new_job_id
 from lingua_scheduler.core.limits import Limits
+from lingua_scheduler.core.new_ids import new_job_id
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.wanted import USUAL_WANTED, Wanted
 from lingua_scheduler.flows.ack import ack

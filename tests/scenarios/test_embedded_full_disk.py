@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
-from lingua_scheduler.core.ids import new_job_id
+from lingua_scheduler.core.new_ids import new_job_id
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.dispatch import Placed, dispatch

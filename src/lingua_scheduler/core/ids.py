@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import Final
-
-from uuid_utils import uuid7
 
 from lingua_scheduler.core.refusal import Invalid
 
@@ -80,28 +77,6 @@ def check_cursor(value: object) -> str:
     if text.isascii() and text.isdecimal() and int(text) < _CURSORS:
         return text
     raise Invalid("cursor must be one that an earlier page gave, or 0")
-
-
-def new_job_id(cell: str, maker: str = "") -> str:
-    """A job id names its home cell: `c0.<uuid7>`. It is also the id under which a dispatch can be resent.
-
-    Of a maker who has a name, it ends with a digest of that: whether a job is his can be told by its id alone.
-    """
-    return f"{cell}.{uuid7()}{_mark_of(maker)}"
-
-
-def is_made_by(job_id: str, maker: str) -> bool:
-    """Whether an id was made for a job of this maker; "" is nobody in particular."""
-    return job_id.endswith(_mark_of(maker)) and job_id.count(".") == 1 + bool(maker)
-
-
-def _mark_of(maker: str) -> str:
-    return "." + hashlib.sha256(maker.encode()).hexdigest()[:16] if maker else ""
-
-
-def new_node_id() -> str:
-    """An id for a node that has none."""
-    return f"node-{uuid7()}"
 
 
 def cell_of(job_id: object) -> str:

@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
-from lingua_scheduler.core.ids import is_made_by, new_job_id
+from lingua_scheduler.core.new_ids import is_made_by, new_job_id
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.cancel import cancel

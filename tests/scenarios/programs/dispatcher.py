@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lingua_scheduler.core.ids import new_job_id
 from lingua_scheduler.core.limits import Limits
+from lingua_scheduler.core.new_ids import new_job_id
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.ack import ack

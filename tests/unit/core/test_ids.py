@@ -13,9 +13,8 @@ from lingua_scheduler.core.ids import (
     check_id,
     check_int,
     check_text,
-    new_job_id,
-    new_node_id,
 )
+from lingua_scheduler.core.new_ids import new_job_id, new_node_id
 from lingua_scheduler.core.refusal import Invalid
 
 if TYPE_CHECKING:

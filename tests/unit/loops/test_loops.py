@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lingua_scheduler.core.errors import DependencyDown, LinguaError
-from lingua_scheduler.core.ids import new_job_id
+from lingua_scheduler.core.new_ids import new_job_id
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.register import register

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.explain import Explanation
-from lingua_scheduler.core.ids import is_made_by
 from lingua_scheduler.core.language import UnknownLanguage, reduce_language
+from lingua_scheduler.core.new_ids import is_made_by
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.core.ticket import MAX_WAIT_MS
 from lingua_scheduler.flows.cancel import cancel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.ids import new_node_id
+from lingua_scheduler.core.new_ids import new_node_id
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.heartbeat import heartbeat

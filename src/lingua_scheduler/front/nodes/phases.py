@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from lingua_scheduler.core.ids import new_node_id
+from lingua_scheduler.core.new_ids import new_node_id
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.flows.heartbeat import Beaten
 from lingua_scheduler.front.nodes.links import Known

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lingua_scheduler.core.errors import LinguaError, OutcomeUnknown
-from lingua_scheduler.core.ids import new_job_id
 from lingua_scheduler.core.job_state import LIVE_STATES
+from lingua_scheduler.core.new_ids import new_job_id
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.replay import FORGOTTEN, Missing
 from lingua_scheduler.flows.cancel import cancel
