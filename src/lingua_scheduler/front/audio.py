@@ -7,12 +7,12 @@ name it, and whoever needs it reads it.
 from __future__ import annotations
 
 import base64
-import re
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from lingua_scheduler.core.audio_ref import is_own_ref
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.keep_audio import keep_audio
 from lingua_scheduler.protocol.codec import encode
@@ -28,18 +28,12 @@ if TYPE_CHECKING:
 #: How long audio is kept that nobody needs yet, and after the time of the job that needed it.
 AUDIO_TTL_MS: Final = 120_000
 
-_OWN: Final = re.compile(r"audio-[0-9a-f]{32}").fullmatch
 _read: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def new_audio_ref() -> str:
     """A name for audio of ours."""
     return f"audio-{secrets.token_hex(16)}"
-
-
-def is_own_ref(ref: str | None) -> bool:
-    """Whether a ref names audio of ours; any other string is handed on as it is."""
-    return ref is not None and _OWN(ref) is not None
 
 
 async def keep_for_job(desk: Desk, ref: str | None, owner: str, limits: Limits) -> Kept | Refusal | None:

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+from lingua_scheduler.core.audio_ref import is_own_ref
 from lingua_scheduler.core.errors import LinguaError
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.enter_session import enter_session
 from lingua_scheduler.flows.return_number import return_number
-from lingua_scheduler.front.audio import is_own_ref, keep_for_job
+from lingua_scheduler.front.audio import keep_for_job
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.limits import Limits

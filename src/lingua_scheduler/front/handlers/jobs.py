@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from lingua_scheduler.core.audio_ref import is_own_ref
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.explain import Explanation
 from lingua_scheduler.core.language import UnknownLanguage, reduce_language
@@ -14,7 +15,7 @@ from lingua_scheduler.core.ticket import MAX_WAIT_MS
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.front.ask import Ask
 from lingua_scheduler.front.assignment import Assignment
-from lingua_scheduler.front.audio import is_own_ref, whole_result
+from lingua_scheduler.front.audio import whole_result
 from lingua_scheduler.front.entry import Entry
 from lingua_scheduler.front.web import Query, Route
 from lingua_scheduler.protocol.fields import cut

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from lingua_scheduler.core.audio_ref import audio_ref_of
 from lingua_scheduler.core.errors import LinguaError, OutcomeUnknown
 from lingua_scheduler.core.job_state import LIVE_STATES
 from lingua_scheduler.core.new_ids import new_job_id
@@ -256,11 +257,6 @@ class Backstage:
     async def _speech(self, ref: str) -> bytes:
         audio = await read_audio(self._engine, ref) if ref else None
         return b"" if audio is None or isinstance(audio, Refusal) else audio.audio
-
-
-def audio_ref_of(job_id: str) -> str:
-    """Under which name the audio of an utterance is kept."""
-    return f"{job_id}.said"
 
 
 def _own_speech(job_id: str, result: dict[str, Any]) -> str:
