@@ -1,7 +1,7 @@
 """A proxy between a client and a real server that spoils the stream at an exact byte.
 
 `up` is from the client to the server, `down` the way back. Bytes are counted from the moment a fault is
-armed, over all connections; a fault happens once. TCP on the client's side, a Unix socket on the server's.
+armed, over all connections; a fault happens once. TCP on the client's side, a Unix socket or TCP on the server's.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class _Link:
 
 
 class Proxy:
-    def __init__(self, target: str) -> None:
-        """`target` is the path of the server's socket."""
+    def __init__(self, target: str | int) -> None:
+        """`target` is the path of the server's socket, or its port."""
         self.target = target
         self.fault: Fault | None = None
         self.holed = False
@@ -119,7 +119,7 @@ class Proxy:
             writer.close()
             return
         try:
-            server_reader, server_writer = await asyncio.open_unix_connection(self.target)
+            server_reader, server_writer = await self._reach()
         except OSError:
             writer.close()
             return
@@ -134,6 +134,11 @@ class Proxy:
         async with self._changed:
             self.accepted += 1
             self._changed.notify_all()
+
+    async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self.target, int):
+            return await asyncio.open_connection("127.0.0.1", self.target)
+        return await asyncio.open_unix_connection(self.target)
 
     async def _pump(
         self, direction: Direction, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: _Link

@@ -1,0 +1,111 @@
+"""The command line of a node: `python my_node.py check | dev | start`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.sdk._connect import Address, Refused
+from lingua_scheduler.sdk.nodes.check import Checker, hum, lines_of, read_wav
+from lingua_scheduler.sdk.nodes.logs import JsonLines, Lines, write_logs
+from lingua_scheduler.sdk.nodes.reload import UNDER_RELOAD, become_reloader
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingua_scheduler.sdk.nodes.node import Node
+
+#: What a person can mend.
+_WRONG: Final = 2
+#: Nobody wanted to wait.
+_AT_ONCE: Final = 130
+_LOOK_S: Final = 0.5
+
+
+def main(node: Node, arguments: Sequence[str] | None = None) -> int:
+    """The exit code. What a person can mend is one line, and 2."""
+    said = _parser().parse_args(arguments)
+    try:
+        _ = node.handler
+        if said.command == "check":
+            return _check(node, said.audio, as_json=said.json)
+        if said.url:
+            node.address = Address.parse(said.url)
+        if said.command == "dev":
+            return _dev(node, reloads=said.reload)
+        write_logs(JsonLines())
+        return asyncio.run(_serve(node))
+    except (ValueError, OSError, Refused) as error:
+        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)  # noqa: T201 - for a person
+        return _WRONG
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="A node for Lingua Scheduler.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="check | dev | start")
+    check = commands.add_parser("check", help="try the handler on sample audio, without a scheduler")
+    check.add_argument("--audio", type=Path, metavar="FILE", help="a wav file (mono, 16 bits) instead of a hum")
+    check.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+    dev = commands.add_parser("dev", help="join the scheduler on this machine; start again when a file changes")
+    dev.add_argument("--no-reload", dest="reload", action="store_false", help="do not look at the files")
+    start = commands.add_parser("start", help="join the scheduler and serve: JSON logs, SIGTERM drains")
+    for one in (dev, start):
+        one.add_argument("--url", help="where the scheduler is [default: LINGUA_URL, else http://127.0.0.1:5010]")
+    return parser
+
+
+def _check(node: Node, file: Path | None, *, as_json: bool) -> int:
+    audio, sample_rate = (hum(), 16_000) if file is None else read_wav(file)
+    report = asyncio.run(Checker(node, audio, sample_rate).check())
+    if as_json:
+        print(json.dumps({"ok": report.is_ok, "max_jobs": node.max_jobs} | dataclasses.asdict(report)))  # noqa: T201
+    else:
+        print("\n".join(lines_of(report, node.max_jobs)))  # noqa: T201 - the answer
+    return 0 if report.is_ok else 1
+
+
+def _dev(node: Node, *, reloads: bool) -> int:
+    if reloads and not os.environ.get(UNDER_RELOAD) and Path(sys.argv[0]).is_file():
+        become_reloader()
+    write_logs(Lines())
+    return asyncio.run(_serve(node))
+
+
+async def _serve(node: Node) -> int:
+    """Until it is told to end. The first signal drains, a second one stops at once."""
+    serving = asyncio.create_task(node.run())
+    signals = 0
+
+    def heard() -> None:
+        nonlocal signals
+        signals += 1
+        if signals == 1 and node.has_begun:
+            node.drain()
+        else:
+            serving.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, heard)
+    watching = asyncio.create_task(_end_with_reloader(node)) if os.environ.get(UNDER_RELOAD) else None
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
+    if watching is not None:
+        watching.cancel()
+    return _AT_ONCE if serving.cancelled() else 0
+
+
+async def _end_with_reloader(node: Node) -> None:
+    """A reloader that is killed cannot say so; nothing is left running."""
+    parent = os.getppid()
+    while os.getppid() == parent:  # noqa: ASYNC110 - there is no event
+        await asyncio.sleep(_LOOK_S)
+    node.stop()

@@ -1,0 +1,204 @@
+"""What a handler is given, and what becomes of what it returns or raises."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lingua_scheduler.sdk import JobError
+from tests.support.house import PATIENCE_S, SILENCE, House
+from tests.support.sdk_nodes import RESULT, Held, node_at, running
+
+if TYPE_CHECKING:
+    from lingua_scheduler.sdk import Job
+    from tests.support.servers import Server
+
+NO_RETRY = {"jobs.max_retry": 0}
+
+
+async def done(house: House, **said: Any) -> Any:
+    """A job that was submitted over HTTP, when it has ended."""
+    return await house.ended((await house.dispatch(**said))["job_id"])
+
+
+async def test_a_job_is_done_and_its_result_arrives(house: House) -> None:
+    async def translate(job: Job) -> dict[str, Any]:
+        return {"text_asr": "good morning", "text_translated": f"{job.src_lang}:{job.tgt_lang}", "extra": {"a": 1}}
+
+    async with running(node_at(house.port, translate)):
+        job = await done(house)
+    assert (job["state"], job["node_id"], job["attempt_id"]) == ("FINISHED", "sdk-1", 1)
+    result = job["result"]
+    assert (result["text_asr"], result["text_translated"], result["extra"]) == ("good morning", "en:zh", {"a": 1})
+    assert result["processing_time_ms"] >= 0
+    assert {"accepted_at_ms", "started_at_ms"} <= set(job["timings"])
+
+
+async def test_a_node_without_an_id_keeps_the_one_that_it_is_given(house: House) -> None:
+    node = node_at(house.port, Held(), None)
+    async with running(node):
+        (listed,) = (await house.get("/v1/nodes"))["nodes"]
+    assert listed["node_id"].startswith("node-")
+    assert node.node_id == listed["node_id"]
+
+
+@pytest.mark.parametrize("way", ["frame", "inline", "fetch"])
+async def test_audio_is_bytes_however_it_came(house: House, way: str) -> None:
+    async def hear(job: Job) -> dict[str, Any]:
+        return {"text_asr": f"{len(job.audio)} {job.audio_format} {job.sample_rate}", "tts_audio": job.audio[::-1]}
+
+    said = bytes(range(256)) * 8
+    async with running(node_at(house.port, hear, audio=way)), house.client() as client:
+        await client.init()
+        await client.utter(0, audio=base64.b64encode(said).decode())
+        result = await client.end_of(0)
+        assert (result["text_asr"], result["tts_format"]) == ("2048 pcm16 16000", "pcm16")
+        assert base64.b64decode(result["tts_audio"]) == said[::-1]
+
+
+@pytest.mark.parametrize("way", ["frame", "inline", "fetch"])
+async def test_a_job_without_audio_of_ours_begins_too(house: House, way: str) -> None:
+    """With frames it cannot be known before a pong whether one follows."""
+
+    async def hear(job: Job) -> dict[str, Any]:
+        return {"text_asr": f"{job.audio!r} {job.audio_ref} {job.payload}"}
+
+    async with running(node_at(house.port, hear, audio=way)):
+        bare = await done(house, audio_ref=None, payload={"words": "hi"})
+        foreign = await done(house, audio_ref="blob://theirs")
+    assert bare["result"]["text_asr"] == "b'' None {'words': 'hi'}"
+    assert foreign["result"]["text_asr"] == "b'' blob://theirs {}"
+
+
+async def test_with_tokens_the_node_shows_its_own_and_fetches_audio_with_it(server: Server) -> None:
+    ours, theirs = "0123456789abcdef", "fedcba9876543210"
+    tokens = {"auth.node_tokens": [f"fleet:{ours}"], "auth.session_tokens": [f"app:{theirs}"]}
+
+    async def hear(job: Job) -> dict[str, Any]:
+        return {"text_asr": str(len(job.audio))}
+
+    async with House(server.url, **tokens).open() as house:
+        node = node_at(house.port, hear, audio="fetch", token=ours)
+        async with running(node), house.client() as client:
+            await client.init(token=theirs)
+            await client.utter(0)
+            assert (await client.end_of(0))["text_asr"] == str(len(base64.b64decode(SILENCE)))
+
+
+async def test_what_was_understood_so_far_arrives_before_the_result(house: House) -> None:
+    async def hear(job: Job) -> dict[str, Any]:
+        job.partial("good")
+        job.partial("good mor", is_final=True)
+        return RESULT
+
+    async with running(node_at(house.port, hear)), house.client() as client:
+        await client.init()
+        await client.utter(0)
+        first, second = await client.next("asr_partial"), await client.next("asr_partial")
+        assert [(one["text"], one["is_final"]) for one in (first, second)] == [("good", False), ("good mor", True)]
+        assert (await client.end_of(0))["text_asr"] == "good morning"
+
+
+async def test_a_handler_that_blocks_runs_in_a_thread_and_may_speak_from_there(house: House) -> None:
+    """The loop goes on: while one job blocks, another one is acknowledged and done."""
+    go, began = threading.Event(), threading.Event()
+
+    def block(job: Job) -> dict[str, Any]:
+        job.partial(f"began {job.utterance_index}")
+        if job.utterance_index == 0:
+            began.set()
+            assert go.wait(PATIENCE_S)
+        return {"text_asr": threading.current_thread().name}
+
+    async with running(node_at(house.port, block)), house.client() as client:
+        await client.init()
+        await client.utter(0)
+        await asyncio.to_thread(began.wait, PATIENCE_S)
+        await client.utter(1)
+        await client.next("ui_event", event="NODE_ACCEPTED", utterance_index=1)
+        await client.next("asr_partial", text="began 1")
+        go.set()
+        assert (await client.end_of(0))["text_asr"].startswith("job c0.")
+        assert (await client.end_of(1))["text_asr"].startswith("job c0.")
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        (ValueError("no such model"), "HANDLER_FAILED: ValueError: no such model"),
+        (SystemExit(3), "HANDLER_FAILED: SystemExit: 3"),
+        (asyncio.CancelledError(), "HANDLER_FAILED: CancelledError"),
+        (JobError("BAD_AUDIO", "too short"), "BAD_AUDIO: too short"),
+    ],
+)
+@pytest.mark.parametrize("blocks", [False, True])
+async def test_a_handler_that_raises_fails_its_job(
+    server: Server, raised: BaseException, reason: str, blocks: bool
+) -> None:
+    async def fail(_: Job) -> None:
+        raise raised
+
+    def fail_blocking(_: Job) -> None:
+        raise raised
+
+    house = House(server.url, **NO_RETRY)
+    handler = fail_blocking if blocks else fail
+    async with house.open(), running(node_at(house.port, handler)):
+        job = await done(house)
+    assert (job["state"], job["reason"]) == ("FAILED", reason)
+
+
+@pytest.mark.parametrize(
+    ("returned", "what"),
+    [
+        (None, "the handler returned nothing; return {"),
+        ("早上好", "the handler returned str; return {"),
+        ({}, "the handler returned none of text_asr, text_translated, tts_audio; return {"),
+        ({"translated": "x"}, "returned 'translated', which is not part of a result (did you mean 'text_translated'?)"),
+        ({"text_asr": 7}, "text_asr: expected a string"),
+        ({"tts_audio": "bytes as text"}, "returned tts_audio as str, not bytes"),
+        ({"text_asr": "x", "extra": {"a": object()}}, "something that JSON cannot say"),
+        ({"tts_audio": bytes(4 * 1024 * 1024)}, "and 4194304 fit into a message"),
+    ],
+)
+async def test_rubbish_fails_its_job_and_says_what_to_return(server: Server, returned: object, what: str) -> None:
+    async def rubbish(_: Job) -> object:
+        return returned
+
+    async with House(server.url, **{"jobs.max_retry": 0}).open() as house, running(node_at(house.port, rubbish)):
+        job = await done(house)
+    assert job["state"] == "FAILED"
+    assert job["reason"].startswith("INVALID_RESULT: the handler returned")
+    assert what in job["reason"]
+    assert 'return {"text_asr"' in job["reason"]
+
+
+async def test_a_failed_job_goes_to_the_next_node_and_an_overloaded_node_costs_it_no_try(server: Server) -> None:
+    async def overloaded(_: Job) -> None:
+        raise JobError("NODE_OVERLOADED", "the GPU is full", retry_after_ms=60_000)
+
+    async def good(_: Job) -> dict[str, str]:
+        return RESULT
+
+    house = House(server.url, **NO_RETRY)
+    async with house.open(), running(node_at(house.port, overloaded, "full")):
+        placed = await house.dispatch()
+        async with running(node_at(house.port, good, "free")):
+            job = await house.ended(placed["job_id"])
+    assert (job["state"], job["node_id"]) == ("FINISHED", "free")
+    assert [one["end"] for one in job["attempts"]] == ["overloaded", "FINISHED"]
+
+
+async def test_a_service_that_is_missing_is_marked(house: House) -> None:
+    async def lacks(_: Job) -> None:
+        raise JobError("MODEL_NOT_AVAILABLE", "no voice", details={"service_type": "tts"})
+
+    async with running(node_at(house.port, lacks, tts=["zh"])):
+        placed = await house.dispatch()
+        assert (await house.ended(placed["job_id"]))["state"] == "FAILED"
+        said = await house.dispatch(status=503, options={"require_tts": True})
+    assert said["breakdown"]["marked"] == 1
