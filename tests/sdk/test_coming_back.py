@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.sdk import Node, Refused
-from tests.support.house import PATIENCE_S, House, Scheduler, eventually, judge
+from tests.support.house import PATIENCE_S, House, Scheduler, empty, eventually, judge
 from tests.support.proxy import Proxy
 from tests.support.sdk_nodes import RESULT, Held, node_at, running
 from tests.support.servers import start_server
@@ -147,6 +147,24 @@ async def test_a_restart_of_the_scheduler_loses_no_job(tmp_path: Path) -> None:
                 again = await scheduler.dispatch()
                 assert (await scheduler.ended(again["job_id"]))["state"] == "FINISHED"
         assert (job["state"], job["attempt_id"], len(handler.jobs)) == ("FINISHED", 1, 2)
+        assert await judge(store) == []
+    finally:
+        store.stop()
+
+
+async def test_an_engine_that_has_forgotten_everything_gets_the_node_back(tmp_path: Path) -> None:
+    """What it worked on is known to nobody any more: it is told to stop that, and serves on."""
+    store = start_server(tmp_path)
+    handler = Held()
+    try:
+        async with Scheduler(store.url) as scheduler, running(node_at(scheduler.port, handler)):
+            await scheduler.dispatch()
+            await handler.has(begun=1)
+            await empty(store)
+            await handler.has(cancelled=1)
+            handler.let_go()
+            placed = await scheduler.dispatch(options={"wait_ms": 10_000})
+            assert (await scheduler.ended(placed["job_id"]))["state"] == "FINISHED"
         assert await judge(store) == []
     finally:
         store.stop()

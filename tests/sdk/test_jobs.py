@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.sdk import JobError
-from tests.support.house import PATIENCE_S, SILENCE, House
+from tests.support.house import PATIENCE_S, SILENCE, House, eventually
 from tests.support.sdk_nodes import RESULT, Held, node_at, running
 
 if TYPE_CHECKING:
@@ -159,7 +159,8 @@ async def test_a_handler_that_raises_fails_its_job(
         ("早上好", "the handler returned str; return {"),
         ({}, "the handler returned none of text_asr, text_translated, tts_audio; return {"),
         ({"translated": "x"}, "returned 'translated', which is not part of a result (did you mean 'text_translated'?)"),
-        ({"text_asr": 7}, "text_asr: expected a string"),
+        ({"text_asr": 7}, "returned text_asr as int, not str"),
+        ({"text_asr": "x", "rerun_count": "two"}, "does not fit (rerun_count: expected"),
         ({"tts_audio": "bytes as text"}, "returned tts_audio as str, not bytes"),
         ({"text_asr": "x", "extra": {"a": object()}}, "something that JSON cannot say"),
         ({"tts_audio": bytes(4 * 1024 * 1024)}, "and 4194304 fit into a message"),
@@ -202,3 +203,28 @@ async def test_a_service_that_is_missing_is_marked(house: House) -> None:
         assert (await house.ended(placed["job_id"]))["state"] == "FAILED"
         said = await house.dispatch(status=503, options={"require_tts": True})
     assert said["breakdown"]["marked"] == 1
+
+
+async def test_every_heartbeat_says_how_busy_the_machine_is(house: House) -> None:
+    async with running(node_at(house.port, Held(), load_fn=lambda: {"gpu": 0.5, "mem": 0.25})):
+        await eventually(lambda: has_load(house, {"gpu": 0.5, "mem": 0.25}))
+
+
+async def has_load(house: House, load: dict[str, float]) -> bool:
+    said: dict[str, float] = (await house.get("/v1/nodes/sdk-1"))["current_load"]
+    return said == load
+
+
+async def test_a_load_that_cannot_be_told_keeps_no_node_from_working(house: House) -> None:
+    asked = threading.Event()
+
+    def broken() -> float:
+        asked.set()
+        raise OSError("no such device")
+
+    async def work(_: Job) -> dict[str, str]:
+        return RESULT
+
+    async with running(node_at(house.port, work, load_fn=broken)):
+        assert await asyncio.to_thread(asked.wait, PATIENCE_S)
+        assert (await done(house))["state"] == "FINISHED"

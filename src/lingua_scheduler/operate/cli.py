@@ -19,6 +19,8 @@ from lingua_scheduler.core.errors import LinguaError
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 config_app = typer.Typer(no_args_is_help=True, help="The settings.")
 app.add_typer(config_app, name="config")
+new_app = typer.Typer(no_args_is_help=True, help="A file to begin with.")
+app.add_typer(new_app, name="new")
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on the last line, nothing for the eye.")]
 
@@ -101,6 +103,19 @@ def config_show(
     for key, value in values.items():
         table.add_row(key, str(value), *([loaded.origins[key]] if origin else []))
     Console().print(table)
+
+
+@new_app.command("node")
+def new_node(file: Annotated[Path, typer.Argument(help="Where to write it.")], as_json: AsJson = False) -> None:
+    """A node that runs as it is: `python FILE check`."""
+    from lingua_scheduler.operate.new import write_node  # noqa: PLC0415 - only this command needs it
+
+    wrong = write_node(file)
+    if wrong:
+        typer.echo(f"lingua: {wrong}", err=True)
+        raise typer.Exit(2)
+    said = {"file": str(file), "next": f"python {file} check"}
+    typer.echo(json.dumps(said) if as_json else f"{file} is written; try it: {said['next']}")
 
 
 def main() -> None:

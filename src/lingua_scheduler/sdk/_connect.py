@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidHandshake, InvalidStatus
+from websockets.exceptions import InvalidStatus, WebSocketException
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,7 +128,10 @@ async def open_socket(address: Address, path: str, token: str | None = None) -> 
         raise Refused(f"{address} refuses: {why}", str(error.response.status_code)) from None
     except TimeoutError:
         raise Unreachable(f"no answer within {_OPEN_S:g} s") from None
-    except (OSError, EOFError, InvalidHandshake) as error:
+    except ImportError as error:
+        # A proxy that the environment names, and that needs a library.
+        raise Refused(str(error)) from None
+    except (OSError, EOFError, WebSocketException) as error:
         raise Unreachable(str(error) or type(error).__name__) from None
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from lingua_scheduler.protocol.fields import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lingua_scheduler.protocol.node import JobAssign
     from lingua_scheduler.protocol.options import Pipeline
+
+#: A partial that is longer is cut: it must fit into a small message, however it is written.
+MAX_PARTIAL: Final = 10_000
 
 
 class JobError(Exception):
@@ -96,7 +101,7 @@ class Job:
         """Show what was understood so far. It returns at once, may be called from any thread, and may be lost."""
         if not isinstance(text, str):
             raise TypeError(f"a partial is text, not {type(text).__name__}")
-        self._partial(text, is_final)
+        self._partial(cut(text, MAX_PARTIAL).encode("utf-8", "replace").decode(), is_final)
 
     @property
     def is_cancelled(self) -> bool:

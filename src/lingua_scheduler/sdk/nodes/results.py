@@ -7,12 +7,11 @@ import difflib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
-from lingua_scheduler.protocol.codec import encode, explain
+from lingua_scheduler.protocol.codec import Undecodable, encode
+from lingua_scheduler.protocol.failures import MAX_REST_MS
 from lingua_scheduler.protocol.fields import cut
 from lingua_scheduler.protocol.node import JobError as ErrorWords
-from lingua_scheduler.protocol.node import JobNack, JobResult
+from lingua_scheduler.protocol.node import JobNack, JobResult, read_from_node
 from lingua_scheduler.sdk.nodes.job import JobError
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ MORE: Final = (
 #: A result that is larger would close the socket.
 MAX_RESULT_BYTES: Final = 4 * 1024 * 1024
 _MAX_SHOWN: Final = 300
+_MAX_DETAILS: Final = 16 * 1024
 _LIKE_THIS: Final = 'return {"text_asr": "…", "text_translated": "…", "tts_audio": b"…"}, or some of these'
 
 
@@ -50,17 +50,29 @@ def result_of(message: JobAssign, node_id: str | None, returned: object, took_ms
     if speech is not None:
         said["tts_audio"] = base64.b64encode(speech).decode()
         said.setdefault("tts_format", "wav" if bytes(speech[:4]) == b"RIFF" else "pcm16")
-    words = _ended(message, node_id, took_ms) | said | {"success": True}
     try:
-        result = msgspec.convert(words | {"type": "job_result"}, JobResult)
-        size = len(encode(result))
-    except msgspec.ValidationError as error:
-        raise Rubbish(f"returned something that does not fit: {explain(str(error))}") from None
+        raw = encode({"type": "job_result", "success": True} | _ended(message, node_id, took_ms) | said)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Rubbish(f"returned something that JSON cannot say: {cut(str(error), _MAX_SHOWN)}") from None
-    if size > MAX_RESULT_BYTES:
-        raise Rubbish(f"returned {size} bytes, and {MAX_RESULT_BYTES} fit into a message")
+        raise Rubbish(f"returned something that JSON cannot say ({_cut(str(error))})") from None
+    if len(raw) > MAX_RESULT_BYTES:
+        raise Rubbish(f"returned {len(raw)} bytes, and {MAX_RESULT_BYTES} fit into a message")
+    return _read(raw)
+
+
+def _read(raw: bytes) -> JobResult:
+    """The message as the scheduler will read it: what it would refuse is told here, where it can be mended."""
+    try:
+        result = read_from_node(raw)
+    except Undecodable as undecodable:
+        raise Rubbish(f"returned something that does not fit ({_cut(str(undecodable))})") from None
+    if not isinstance(result, JobResult):
+        raise TypeError(f"a result became {type(result).__name__}")
     return result
+
+
+def _cut(text: str) -> str:
+    """Text for an error: not for ever so long, and such that it can be written."""
+    return cut(text, _MAX_SHOWN).encode("utf-8", "replace").decode()
 
 
 def _checked(returned: object) -> dict[str, Any]:
@@ -76,6 +88,9 @@ def _checked(returned: object) -> dict[str, Any]:
     said = {name: value for name, value in returned.items() if value is not None}
     if not any(name in said for name in CONTENT):
         raise Rubbish("returned none of " + ", ".join(CONTENT))
+    for name in ("text_asr", "text_translated", "tts_format"):
+        if not isinstance(said.get(name, ""), str):
+            raise Rubbish(f"returned {name} as {type(said[name]).__name__}, not str")
     speech = said.get("tts_audio", b"")
     if not isinstance(speech, bytes | bytearray | memoryview):
         raise Rubbish(f"returned tts_audio as {type(speech).__name__}, not bytes")
@@ -86,9 +101,9 @@ def failure_of(message: JobAssign, node_id: str | None, error: BaseException, to
     """The message for what a handler raised."""
     named = error if isinstance(error, JobError) else _named(error)
     if named.retry_after_ms is not None:
-        reason = cut(str(named), _MAX_SHOWN)
-        return JobNack(**about(message, node_id), reason=reason, retry_after_ms=max(0, named.retry_after_ms))
-    words = ErrorWords(code=cut(named.code, 64), message=cut(named.message, _MAX_SHOWN), details=_details(named))
+        rest_ms = min(max(0, named.retry_after_ms), MAX_REST_MS)
+        return JobNack(**about(message, node_id), reason=_cut(str(named)), retry_after_ms=rest_ms)
+    words = ErrorWords(code=_cut(named.code), message=_cut(named.message), details=_details(named))
     return JobResult(**_ended(message, node_id, took_ms), success=False, error=words)
 
 
@@ -98,13 +113,15 @@ def _named(error: BaseException) -> JobError:
 
 
 def _details(error: JobError) -> dict[str, Any] | None:
-    """Only what can be written: an error about an error would help nobody."""
-    details = dict(error.details or {}) | ({} if error.retryable else {"retryable": False})
+    """Only what can be written and read: an error about an error would help nobody."""
+    ours = {} if error.retryable else {"retryable": False}
+    details = dict(error.details or {}) | ours
     try:
-        encode(details)
+        raw = encode({"type": "node_error", "code": "", "details": details})
+        read_from_node(raw)
     except (TypeError, ValueError, RecursionError):
-        details = {} if error.retryable else {"retryable": False}
-    return details or None
+        return ours or None
+    return (details if len(raw) <= _MAX_DETAILS else ours) or None
 
 
 def about(message: JobAssign, node_id: str | None) -> dict[str, Any]:

@@ -1,0 +1,271 @@
+"""Nodes as programs of their own: `check`, `dev`, `start`, the examples, and what `lingua new` writes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+from contextlib import asynccontextmanager
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.house import LINGUA, PATIENCE_S, SILENCE, House, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+class Program:
+    """A process, and what it says on standard error, line by line."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.lines: list[str] = []
+
+    async def line(self, *parts: str) -> str:
+        """The next line with all of these in it."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(PATIENCE_S):
+            while text := (await self.process.stderr.readline()).decode():
+                self.lines.append(text)
+                if all(part in text for part in parts):
+                    return text
+        raise AssertionError(f"{parts} did not come: {self.lines}")
+
+    async def end(self, *signals: signal.Signals) -> int:
+        for number in signals:
+            self.process.send_signal(number)
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.process.wait()
+
+
+@asynccontextmanager
+async def started(*command: str | Path, **env: str) -> AsyncIterator[Program]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *map(str, command), stderr=asyncio.subprocess.PIPE, env=os.environ | env
+    )
+    try:
+        yield Program(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def ran(*command: str | Path) -> tuple[int | None, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *map(str, command), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 60)
+    return process.returncode, out.decode(), err.decode()
+
+
+async def uttered(house: House, src: str = "en", tgt: str = "es", **said: Any) -> Any:
+    """What becomes of one utterance."""
+    async with house.client() as client:
+        await client.init(src_lang=src, tgt_lang=tgt, **said)
+        await client.utter(0, src_lang=src, tgt_lang=tgt, audio=SILENCE)
+        return await client.end_of(0)
+
+
+def url(house: House) -> str:
+    return f"http://127.0.0.1:{house.port}"
+
+
+async def test_in_production_a_node_logs_json_and_drains_on_sigterm(house: House) -> None:
+    async with started(EXAMPLES / "echo_node.py", "start", LINGUA_URL=url(house), LINGUA_NODE_ID="echo") as node:
+        joined = json.loads(await node.line('"joined"'))
+        assert (joined["node_id"], joined["pools"], joined["level"]) == ("echo", ["en:es"], "info")
+        result = await uttered(house)
+        assert (result["text_translated"], result["tts_audio"]) == ("0.1 segundos", SILENCE)
+        job = json.loads(await node.line('"job"'))
+        assert (job["pair"], job["outcome"], job["audio_bytes"]) == ("en:es", "ok", 3_200)
+        assert "segundos" not in "".join(node.lines)
+        assert await node.end(signal.SIGTERM) == 0
+    (left,) = (await house.get("/v1/nodes"))["nodes"]
+    assert left["reported"] == "offline"
+
+
+async def test_a_blocking_model_in_two_languages_both_ways(house: House) -> None:
+    async with started(EXAMPLES / "two_languages.py", "start", "--url", url(house)) as node:
+        await node.line('"joined"')
+        assert (await uttered(house, "en", "zh"))["text_translated"] == "早上好"
+        assert (await uttered(house, "zh", "en"))["text_translated"] == "good morning"
+        both = {"mode": "two_way_auto", "lang_a": "zh", "lang_b": "en"}
+        assert (await uttered(house, "auto", "en", **both))["text_asr"] == "早上好"
+        assert await node.end(signal.SIGTERM) == 0
+
+
+SLOW = """
+import time
+from lingua_scheduler.sdk import Node
+node = Node(["en", "es"], pairs=[("en", "es")], drain_s=60)
+@node.job
+def work(job):
+    job.partial("at it")
+    while not job.payload.get("short") and not job.is_cancelled:
+        time.sleep(0.01)
+    return {"text_asr": "done"}
+node.cli()
+"""
+
+
+async def test_the_first_signal_lets_jobs_end_and_the_second_does_not(house: House, tmp_path: Path) -> None:
+    file = tmp_path / "slow.py"
+    file.write_text(SLOW)
+    async with started(file, "start", "--url", url(house)) as node:
+        await node.line('"joined"')
+        placed = await house.dispatch(tgt_lang="es")
+        await eventually(lambda: runs(house, placed["job_id"]))
+        node.process.send_signal(signal.SIGTERM)
+        assert json.loads(await node.line('"draining"'))["jobs"] == 1
+        assert await node.end(signal.SIGTERM) == 130
+    await house.post("/v1/job/cancel", {"job_id": placed["job_id"]})
+
+
+async def runs(house: House, job_id: str) -> bool:
+    state: str = (await house.get(f"/v1/job/{job_id}"))["state"]
+    return state == "RUNNING"
+
+
+WORDS = """
+from lingua_scheduler.sdk import Node
+node = Node(["en", "es"], pairs=[("en", "es")])
+@node.job
+async def say(job):
+    return {"text_asr": "WORD"}
+node.cli()
+"""
+
+
+async def test_dev_starts_again_when_the_file_changes_and_survives_a_mistake_in_it(
+    house: House, tmp_path: Path
+) -> None:
+    file = tmp_path / "my_node.py"
+    file.write_text(WORDS.replace("WORD", "first"))
+    async with started(file, "dev", "--url", url(house)) as node:
+        await node.line("joined")
+        assert (await uttered(house))["text_asr"] == "first"
+        assert "ok" in await node.line("en:es")
+        file.write_text("this is no Python")
+        await node.line("my_node.py changed")
+        await node.line("it starts again when a file changes")
+        file.write_text(WORDS.replace("WORD", "second"))
+        await node.line("joined")
+        assert (await uttered(house))["text_asr"] == "second"
+        assert await node.end(signal.SIGINT) == 0
+
+
+async def test_nothing_is_left_running_when_the_reloader_is_killed(house: House, tmp_path: Path) -> None:
+    file = tmp_path / "my_node.py"
+    file.write_text(WORDS)
+    async with started(file, "dev", "--url", url(house)) as node:
+        await node.line("joined")
+        node.process.kill()
+        await eventually(lambda: is_gone(house))
+
+
+async def is_gone(house: House) -> bool:
+    return len(list(house.serving.desk.links)) == 0
+
+
+async def test_a_node_that_is_not_let_in_says_why_in_one_line(server: Any) -> None:
+    async with House(server.url, **{"auth.node_tokens": ["fleet:0123456789abcdef"]}).open() as house:
+        code, out, err = await ran(sys.executable, EXAMPLES / "echo_node.py", "start", "--url", url(house))
+    assert (code, out) == (2, "")
+    assert "echo_node.py: the scheduler refuses: UNAUTHENTICATED" in err
+    assert "Traceback" not in err
+
+
+async def test_check_needs_no_scheduler_and_suggests_how_many_at_once() -> None:
+    code, out, _ = await ran(sys.executable, EXAMPLES / "two_languages.py", "check")
+    assert code == 0
+    assert "en:zh  ok" in out
+    assert "zh:en  ok" in out
+    assert "max_jobs=" in out
+    code, out, _ = await ran(sys.executable, EXAMPLES / "echo_node.py", "check", "--json")
+    said = json.loads(out)
+    assert (code, said["ok"], said["tried"][0]["pair"]) == (0, True, "en:es")
+    assert said["suggested"] in {step["at_once"] for step in said["steps"]}
+
+
+BROKEN = WORDS.replace('return {"text_asr": "WORD"}', 'return {"translation": "hola"}')
+
+
+async def test_check_says_what_is_wrong_with_a_handler(tmp_path: Path) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text(BROKEN)
+    code, out, _ = await ran(sys.executable, file, "check")
+    assert code == 1
+    assert "INVALID_RESULT: the handler returned 'translation'" in out
+    assert "not ready" in out
+    code, _, err = await ran(sys.executable, file, "check", "--audio", file)
+    assert (code, err) == (2, f"broken.py: {file} is no wav file: file does not start with RIFF id\n")
+
+
+async def test_what_lingua_new_writes_runs_and_is_never_written_over(house: House, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    code, out, _ = await ran(LINGUA, "new", "node", file)
+    assert (code, out) == (0, f"{file} is written; try it: python {file} check\n")
+    assert "python mine.py start" in file.read_text(encoding="utf-8")
+    code, out, _ = await ran(sys.executable, file, "check")
+    assert (code, out.splitlines()[0].startswith("en:es  ok")) == (0, True)
+    async with started(file, "start", "--url", url(house)) as node:
+        await node.line('"joined"')
+        assert (await uttered(house))["text_asr"] == "3200 bytes of pcm16 at 16000 Hz"
+    written = file.read_text(encoding="utf-8")
+    code, out, err = await ran(LINGUA, "new", "node", file, "--json")
+    assert (code, out, err) == (2, "", f"lingua: {file} is there already; nothing was written\n")
+    assert file.read_text(encoding="utf-8") == written
+    code, _, err = await ran(LINGUA, "new", "node", tmp_path / "nowhere" / "node.py")
+    assert (code, err) == (
+        2,
+        f"lingua: {tmp_path / 'nowhere' / 'node.py'} cannot be written: No such file or directory\n",
+    )
+
+
+#: All that the SDK needs.
+NEEDS = ("msgspec", "websockets", "langcodes")
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A place with the SDK's own dependencies and nothing else: what a `pip install --no-deps` of them would make."""
+    place = tmp_path / "site"
+    place.mkdir()
+    for name in NEEDS:
+        for file in distribution(name).files or ():
+            top = file.parts[0]
+            if not top.startswith("..") and not (place / top).exists():
+                (place / top).symlink_to(Path(str(distribution(name).locate_file(top))))
+    (place / "lingua_scheduler").symlink_to(ROOT / "src" / "lingua_scheduler")
+    return place
+
+
+async def test_a_node_needs_none_of_what_the_server_needs(house: House, bare: Path) -> None:
+    """`-S`: no site-packages; `-I` would ignore PYTHONPATH."""
+    path = {"PYTHONPATH": str(bare)}
+    probe = "import sys, lingua_scheduler.sdk; print(sorted({name.split('.')[0] for name in sys.modules}))"
+    async with started("-S", "-W", "error", "-c", "import uvicorn", **path) as nothing:
+        assert await nothing.end() == 1
+        assert "No module named 'uvicorn'" in await nothing.line("uvicorn'")
+    async with started("-S", "-W", "error", "-c", probe, **path) as imported:
+        assert await imported.end() == 0
+    command = ("-S", EXAMPLES / "echo_node.py", "start", "--url", url(house))
+    async with started(*command, **path) as node:
+        await node.line('"joined"')
+        assert (await uttered(house))["text_translated"] == "0.1 segundos"
+        assert await node.end(signal.SIGTERM) == 0
+    shutil.copy(EXAMPLES / "echo_node.py", bare.parent / "echo.py")
+    async with started("-S", bare.parent / "echo.py", "dev", "--url", url(house), **path) as node:
+        await node.line("joined")
+        assert await node.end(signal.SIGTERM) == 0
