@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,21 @@ from tests.support.sdk_nodes import RESULT, Held, node_at, running
 from tests.support.servers import start_server
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from lingua_scheduler.sdk import Job
     from tests.support.servers import Server
+
+
+#: Longer than any test: what is asked is whether a node comes back with what it had, not how fast.
+PATIENT = {"nodes.reconnect_grace_ms": 20_000}
+
+
+@pytest.fixture
+async def patient(server: Server) -> AsyncIterator[House]:
+    async with House(server.url, **PATIENT).open() as house:
+        yield house
 
 
 async def back(node: Node, proxy: Proxy, before: int) -> None:
@@ -28,29 +40,27 @@ async def back(node: Node, proxy: Proxy, before: int) -> None:
         await node.joined()
 
 
-async def test_a_job_goes_on_through_a_cut_and_is_done_once(house: House) -> None:
+async def test_a_job_goes_on_through_a_cut_and_is_done_once(patient: House) -> None:
     handler = Held()
-    async with Proxy(house.port) as proxy:
+    async with Proxy(patient.port) as proxy:
         node = node_at(proxy.port, handler)
         async with running(node):
-            placed = await house.dispatch()
+            placed = await patient.dispatch()
             await handler.has(begun=1)
             before = proxy.accepted
             proxy.cut()
             await back(node, proxy, before)
             handler.let_go()
-            job = await house.ended(placed["job_id"])
+            job = await patient.ended(placed["job_id"])
     assert (job["state"], job["attempt_id"], len(handler.jobs)) == ("FINISHED", 1, 1)
 
 
-async def test_a_result_that_could_not_be_written_is_said_when_the_node_is_back(server: Server) -> None:
-    """The grace is longer here than any test: what is asked is whether it is said, not how fast."""
+async def test_a_result_that_could_not_be_written_is_said_when_the_node_is_back(patient: House) -> None:
     handler = Held()
-    house = House(server.url, **{"nodes.reconnect_grace_ms": 20_000})
-    async with house.open(), Proxy(house.port) as proxy:
+    async with Proxy(patient.port) as proxy:
         node = node_at(proxy.port, handler)
         async with running(node):
-            placed = await house.dispatch()
+            placed = await patient.dispatch()
             await handler.has(begun=1)
             proxy.refusing = True
             proxy.cut()
@@ -58,7 +68,7 @@ async def test_a_result_that_could_not_be_written_is_said_when_the_node_is_back(
             handler.let_go()
             await asyncio.sleep(0)
             proxy.refusing = False
-            job = await house.ended(placed["job_id"])
+            job = await patient.ended(placed["job_id"])
     assert (job["state"], job["attempt_id"], len(handler.jobs)) == ("FINISHED", 1, 1)
 
 
@@ -66,14 +76,13 @@ async def is_out(node: Node) -> bool:
     return not node.is_joined
 
 
-async def test_a_result_that_was_lost_on_the_way_is_said_again(server: Server) -> None:
+async def test_a_result_that_was_lost_on_the_way_is_said_again(patient: House) -> None:
     """It was written into a socket that nobody read any more: no pong came, so it is not forgotten."""
     handler = Held()
-    house = House(server.url, **{"nodes.reconnect_grace_ms": 20_000})
-    async with house.open(), Proxy(house.port) as proxy:
+    async with Proxy(patient.port) as proxy:
         node = node_at(proxy.port, handler)
         async with running(node):
-            placed = await house.dispatch()
+            placed = await patient.dispatch()
             await handler.has(begun=1)
             lost = proxy.arm("black_hole", "up", 0)
             handler.let_go()
@@ -81,26 +90,25 @@ async def test_a_result_that_was_lost_on_the_way_is_said_again(server: Server) -
             before = proxy.accepted
             proxy.heal()
             await back(node, proxy, before)
-            job = await house.ended(placed["job_id"])
+            job = await patient.ended(placed["job_id"])
     assert (job["state"], job["attempt_id"], len(handler.jobs)) == ("FINISHED", 1, 1)
 
 
-async def test_what_was_taken_away_meanwhile_is_cancelled_and_its_result_dropped(server: Server) -> None:
+async def test_what_was_taken_away_meanwhile_is_cancelled_and_its_result_dropped(patient: House) -> None:
     handler = Held()
-    house = House(server.url, **{"nodes.reconnect_grace_ms": 20_000})
-    async with house.open(), Proxy(house.port) as proxy:
+    async with Proxy(patient.port) as proxy:
         node = node_at(proxy.port, handler)
         async with running(node):
-            placed = await house.dispatch()
+            placed = await patient.dispatch()
             await handler.has(begun=1)
             proxy.refusing = True
             proxy.cut()
             await eventually(lambda: is_out(node))
-            await house.post("/v1/job/cancel", {"job_id": placed["job_id"]})
+            await patient.post("/v1/job/cancel", {"job_id": placed["job_id"]})
             proxy.refusing = False
             await handler.has(cancelled=1)
-            await eventually(lambda: is_free(house))
-        job = await house.ended(placed["job_id"])
+            await eventually(lambda: is_free(patient))
+        job = await patient.ended(placed["job_id"])
     assert (job["state"], job["result"]) == ("CANCELLED", None)
 
 
@@ -109,13 +117,13 @@ async def is_free(house: House) -> bool:
     return (node["used"], node["free"]) == (0, 2)
 
 
-async def test_a_storm_of_nodes_that_all_lost_their_sockets_comes_back_and_does_its_jobs(house: House) -> None:
+async def test_a_storm_of_nodes_that_all_lost_their_sockets_comes_back_and_does_its_jobs(patient: House) -> None:
     number = 40
     handler = Held()
-    async with Proxy(house.port) as proxy:
+    async with Proxy(patient.port) as proxy:
         nodes = [node_at(proxy.port, handler, f"sdk-{at}", max_jobs=1) for at in range(number)]
         async with running(*nodes):
-            placed = [await house.dispatch(f"room-{at}") for at in range(number)]
+            placed = [await patient.dispatch(f"room-{at}") for at in range(number)]
             await handler.has(begun=number)
             before = proxy.accepted
             proxy.cut()
@@ -123,22 +131,23 @@ async def test_a_storm_of_nodes_that_all_lost_their_sockets_comes_back_and_does_
                 await proxy.accepted_more_than(before + number - 1)
                 await asyncio.gather(*(node.joined() for node in nodes))
             handler.let_go()
-            ends = [await house.ended(one["job_id"]) for one in placed]
-            stats = await house.get("/v1/nodes?limit=100")
+            ends = [await patient.ended(one["job_id"]) for one in placed]
+            stats = await patient.get("/v1/nodes?limit=100")
     assert {job["state"] for job in ends} == {"FINISHED"}
     assert len(stats["nodes"]) == number
 
 
-async def test_a_restart_of_the_scheduler_loses_no_job(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+async def test_a_restart_of_the_scheduler_loses_no_job(tmp_path: Path, how: signal.Signals) -> None:
     store = start_server(tmp_path, "--appendonly", "yes", "--appendfsync", "no")
     handler = Held()
     try:
-        async with Scheduler(store.url) as scheduler:
+        async with Scheduler(store.url, LINGUA_NODES__HANDOVER_GRACE_MS="60000") as scheduler:
             node = node_at(scheduler.port, handler)
             async with running(node):
                 placed = await scheduler.dispatch()
                 await handler.has(begun=1)
-                assert await scheduler.stop() == 0
+                assert await scheduler.stop(how) == (0 if how is signal.SIGTERM else -how)
                 await scheduler.start()
                 async with asyncio.timeout(PATIENCE_S):
                     await node.joined()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -233,6 +234,17 @@ async def test_what_lingua_new_writes_runs_and_is_never_written_over(house: Hous
     )
 
 
+@pytest.mark.parametrize(("page", "language"), [("README.md", "py"), ("docs/node-sdk.md", "python")])
+async def test_the_ten_lines_that_the_pages_show_run_as_they_stand(tmp_path: Path, page: str, language: str) -> None:
+    shown = re.search(rf"```{language}\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    assert shown is not None
+    file = tmp_path / "my_node.py"
+    file.write_text(shown[1], encoding="utf-8")
+    code, out, err = await ran(sys.executable, file, "check")
+    assert (code, err) == (0, "")
+    assert out.startswith("en:es  ok")
+
+
 #: All that the SDK needs.
 NEEDS = ("msgspec", "websockets", "langcodes")
 
@@ -266,6 +278,6 @@ async def test_a_node_needs_none_of_what_the_server_needs(house: House, bare: Pa
         assert (await uttered(house))["text_translated"] == "0.1 segundos"
         assert await node.end(signal.SIGTERM) == 0
     shutil.copy(EXAMPLES / "echo_node.py", bare.parent / "echo.py")
-    async with started("-S", bare.parent / "echo.py", "dev", "--url", url(house), **path) as node:
+    async with started("-S", "-W", "error", bare.parent / "echo.py", "dev", "--url", url(house), **path) as node:
         await node.line("joined")
         assert await node.end(signal.SIGTERM) == 0

@@ -26,7 +26,7 @@ def translate(job: Job) -> dict[str, object]:
     """A plain `def` runs in a thread and may block; an `async def` must not."""
     heard = f"{len(job.audio)} bytes of {job.audio_format} at {job.sample_rate} Hz"  # job.audio is what was said
     job.partial(heard)
-    return {"text_asr": heard, "text_translated": f"({job.tgt_lang}) {heard}"}  # and "tts_audio": b"…"
+    return {"text_asr": heard, "text_translated": f"({job.tgt_lang}) {heard}"}  # and "tts_audio": b"..."
 
 
 if __name__ == "__main__":

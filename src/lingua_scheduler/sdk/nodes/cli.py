@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from lingua_scheduler.sdk._connect import Address, Refused
 from lingua_scheduler.sdk.nodes.check import Checker, hum, lines_of, read_wav
 from lingua_scheduler.sdk.nodes.logs import JsonLines, Lines, write_logs
-from lingua_scheduler.sdk.nodes.reload import UNDER_RELOAD, become_reloader
+from lingua_scheduler.sdk.nodes.reload import UNDER_RELOAD, become_reloader, can_reload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ def _check(node: Node, file: Path | None, *, as_json: bool) -> int:
 
 
 def _dev(node: Node, *, reloads: bool) -> int:
-    if reloads and not os.environ.get(UNDER_RELOAD) and Path(sys.argv[0]).is_file():
+    if reloads and can_reload():
         become_reloader()
     write_logs(Lines())
     return asyncio.run(_serve(node))

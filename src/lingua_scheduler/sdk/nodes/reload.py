@@ -28,6 +28,12 @@ _MAX_FILES: Final = 2_000
 Stamps = dict[Path, tuple[int, int]]
 
 
+def can_reload() -> bool:
+    """Whether this is a program in a file, and not yet the child of a reloader."""
+    is_module = {"-m", "-c"} & set(_flags())
+    return not os.environ.get(UNDER_RELOAD) and not is_module and Path(sys.argv[0]).is_file()
+
+
 def become_reloader() -> None:
     """Put the reloader in the place of this process; it runs the same command as its child."""
     command = [sys.executable, *_flags(), "-m", __name__, *sys.argv]
@@ -36,8 +42,7 @@ def become_reloader() -> None:
 
 def _flags() -> list[str]:
     """What this interpreter was started with, in front of the file."""
-    before = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv)]
-    return [flag for flag in before if flag.startswith("-")]
+    return sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv)]
 
 
 def python_files(directory: Path) -> Iterator[Path]:

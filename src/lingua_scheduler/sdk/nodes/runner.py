@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: A socket that lived so long was a good one: the next try is the first again.
 _GOOD_S: Final = 5.0
+#: The longest wait between two tries. A scheduler that restarts leaves a node its jobs for ten seconds.
+_MOST_S: Final = 5.0
 #: More than this waits to be written: partials are left out.
 _MANY: Final = 64
 #: So long a heartbeat waits for `load_fn`; then the last load is said again.
@@ -66,7 +68,7 @@ class Runner:
         self._last_load: dict[str, float] | None = None
         self._measuring: asyncio.Task[None] | None = None
         self._work = Work(handler, self._fetch, self)
-        self._backoff = Backoff()
+        self._backoff = Backoff(most_s=_MOST_S)
         self._outbox: deque[Say | Ping] = deque()
         self._has_mail = asyncio.Event()
         self._draining = asyncio.Event()
