@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from lingua_scheduler.core.audio_ref import audio_ref_of
 from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.errors import OutcomeUnknown
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.core.audio_ref import audio_ref_of
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.cell import read_cell
 from tests.support.house import House, eventually

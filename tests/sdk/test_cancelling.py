@@ -6,7 +6,8 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
 
-from tests.support.house import PATIENCE_S, House, eventually
+from tests.support.house import House, eventually
+from tests.support.people import PATIENCE_S
 from tests.support.sdk_nodes import RESULT, Held, node_at, running
 from tests.support.waiting import wait_until
 

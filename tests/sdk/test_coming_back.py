@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.sdk import Node, Refused
-from tests.support.house import PATIENCE_S, House, Scheduler, empty, eventually, judge
+from tests.support.house import House, Scheduler, empty, eventually, judge
+from tests.support.people import PATIENCE_S
 from tests.support.proxy import Proxy
 from tests.support.sdk_nodes import RESULT, Held, node_at, running
 from tests.support.servers import start_server

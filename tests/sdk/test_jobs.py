@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.sdk import JobError
-from tests.support.house import PATIENCE_S, SILENCE, House, eventually
+from tests.support.house import House, eventually
+from tests.support.people import PATIENCE_S, SILENCE
 from tests.support.sdk_nodes import RESULT, Held, node_at, running
 
 if TYPE_CHECKING:

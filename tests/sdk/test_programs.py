@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.house import LINGUA, PATIENCE_S, SILENCE, House, eventually
+from tests.support.house import LINGUA, House, eventually
+from tests.support.people import PATIENCE_S, SILENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
