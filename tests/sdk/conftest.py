@@ -1,4 +1,4 @@
-"""A scheduler in the test's own process; at the end the auditor looks at everything."""
+"""A house for every test, and between it and the client a network that can fail."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.house import House
+from tests.support.proxy import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -16,5 +17,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def house(server: Server) -> AsyncIterator[House]:
+    """As it comes."""
     async with House(server.url).open() as house:
         yield house
+
+
+@pytest.fixture
+async def network(house: House) -> AsyncIterator[Proxy]:
+    """The way to the house."""
+    async with Proxy(house.port) as network:
+        yield network

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lingua_scheduler.sdk import Node, Refused
+from lingua_scheduler.sdk import Node
+from lingua_scheduler.sdk._connect import Refused
 from tests.support.house import House, Scheduler, empty, eventually, judge
 from tests.support.people import PATIENCE_S
 from tests.support.proxy import Proxy

@@ -114,6 +114,11 @@ class Proxy:
         async with self._changed:
             await self._changed.wait_for(lambda: self.accepted > count)
 
+    async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self.target, int):
+            return await asyncio.open_connection("127.0.0.1", self.target)
+        return await asyncio.open_unix_connection(self.target)
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.refusing:
             writer.close()
@@ -134,11 +139,6 @@ class Proxy:
         async with self._changed:
             self.accepted += 1
             self._changed.notify_all()
-
-    async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if isinstance(self.target, int):
-            return await asyncio.open_connection("127.0.0.1", self.target)
-        return await asyncio.open_unix_connection(self.target)
 
     async def _pump(
         self, direction: Direction, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: _Link

@@ -1,0 +1,224 @@
+"""For whoever writes an app: say something, and get what it means.
+
+    async with Client("http://127.0.0.1:5010", token="…") as client:
+        async for said in client.translate(audio, src="en", tgt="zh"):
+            print(said)
+
+A lost connection is the library's business: it comes back by itself, and hands over every result once, in order. What
+it cannot mend is a `ClientError`, which says whether to try again, and when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import wave
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypedDict
+
+import msgspec
+
+from lingua_scheduler.protocol.options import Options, Pipeline
+from lingua_scheduler.protocol.session import SessionInit, Utterance
+from lingua_scheduler.sdk.client_errors import Refused, SessionLost
+from lingua_scheduler.sdk.client_items import Missing, Partial, Result
+from lingua_scheduler.sdk.client_link import Link, version_of_us
+from lingua_scheduler.sdk.client_session import MAX_HELD_BYTES, Conversation
+from lingua_scheduler.sdk.client_stream import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from types import TracebackType
+    from typing import Unpack
+
+    from lingua_scheduler.protocol.fields import Mode
+    from lingua_scheduler.protocol.session import AudioFormat
+
+SAMPLE_RATE: Final = 16_000
+#: What is still open when a client leaves may take so long to be answered.
+_LEAVE_S: Final = 5.0
+_RIFF: Final = b"RIFF"
+
+
+class Wishes(TypedDict, total=False):
+    """What else may be asked for, in the words of the wire contract."""
+
+    options: Options
+    pipeline: Pipeline
+    dialect: str
+    features: dict[str, Any]
+    mode: Mode
+    lang_a: str
+    lang_b: str
+    auto_langs: list[str]
+    enable_streaming_asr: bool
+    partial_update_interval_ms: int
+
+
+class Client:
+    """One scheduler, as an app sees it. Entering connects, so that a wrong address or token is told at once."""
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:5010",
+        token: str | None = None,
+        *,
+        connect_timeout_s: float = 5.0,
+        resume_for_s: float = 120.0,
+        max_held_bytes: int = MAX_HELD_BYTES,
+    ) -> None:
+        """`resume_for_s`: how long a lost connection is tried again; the scheduler keeps a session for two minutes.
+
+        `max_held_bytes`: how much may wait for an app that does not iterate; beyond that nothing more is read.
+        """
+        self._url = url
+        self._token = token
+        self._connect_timeout_s = connect_timeout_s
+        self._resume_for_s = resume_for_s
+        self._max_held_bytes = max_held_bytes
+        #: A translation has a session to itself, so that none waits for another. These have nothing to do just now.
+        self._idle: list[Link] = []
+        self._links: set[Link] = set()
+
+    async def __aenter__(self) -> Self:
+        self._idle.append(await self._open(SessionInit()))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        idle, self._idle = self._idle, []
+        busy = self._links - set(idle)
+        await asyncio.gather(*(link.close(_LEAVE_S) for link in idle), *(link.hang_up() for link in busy))
+        self._links.clear()
+
+    async def translate(
+        self,
+        audio: bytes,
+        src: str,
+        tgt: str,
+        *,
+        audio_format: AudioFormat | None = None,
+        sample_rate: int | None = None,
+        speak: bool = False,
+        **wishes: Unpack[Wishes],
+    ) -> AsyncGenerator[Partial | Result, None]:
+        """One utterance: what is understood so far, and at last its `Result`, or a `NoResult` is raised.
+
+        A wav file tells its format itself; other bytes are 16-bit samples at 16 kHz, unless you say otherwise. With
+        `speak` the result has the translation as speech, too.
+        """
+        said = Utterance(
+            audio=base64.b64encode(audio).decode(),
+            utterance_index=0,
+            manual_cut=True,
+            src_lang=src,
+            tgt_lang=tgt,
+            audio_format=audio_format or ("wav" if audio[:4] == _RIFF else "pcm16"),
+            sample_rate=sample_rate or _rate_of(audio),
+            **_wished(wishes, speak=speak),
+        )
+        # A session that was lost while it had nothing to do costs nobody anything: there is a new one.
+        try:
+            async for item in self._translate(said, len(audio)):
+                yield item
+        except SessionLost:
+            async for item in self._translate(said, len(audio)):
+                yield item
+
+    async def _translate(self, said: Utterance, size: int) -> AsyncGenerator[Partial | Result, None]:
+        link, is_free = await self._borrow(), False
+        try:
+            await link.may_send()
+            _check_size(size, link)
+            index = link.conversation.say(said)
+            link.ring()
+            while (item := await link.next()) is not None:
+                if item.utterance_index != index:
+                    continue
+                if isinstance(item, Missing):
+                    raise item.error()
+                if isinstance(item, Result):
+                    self._idle.append(link)
+                    is_free = True
+                yield item
+                if is_free:
+                    return
+        finally:
+            if not is_free:
+                await self._drop(link)
+
+    def stream(
+        self,
+        src: str,
+        tgt: str,
+        *,
+        codec: Literal["pcm16", "opus"] = "pcm16",
+        speak: bool = False,
+        pairing_code: str | None = None,
+        **wishes: Unpack[Wishes],
+    ) -> Stream:
+        """Somebody who speaks: send what is heard, and iterate what it means. The scheduler cuts it into utterances.
+
+        `pcm16`: 16-bit samples at 16 kHz, mono. `opus`: packets of 20 ms, each behind its length (u16, low byte first).
+        """
+        init = SessionInit(
+            src_lang=src,
+            tgt_lang=tgt,
+            preferred_codec=codec,
+            supports_binary_frame=True,
+            pairing_code=pairing_code,
+            **_wished(wishes, speak=speak),
+        )
+        return Stream(lambda: self._open(init), self._drop)
+
+    async def _borrow(self) -> Link:
+        """A session that nobody uses."""
+        while self._idle:
+            link = self._idle.pop()
+            if not link.conversation.is_done:
+                return link
+            await self._drop(link)
+        return await self._open(SessionInit())
+
+    async def _open(self, init: SessionInit) -> Link:
+        init = msgspec.structs.replace(init, client_version=version_of_us(), platform="api-gateway")
+        link = Link(
+            self._url,
+            self._token,
+            Conversation(init, max_held_bytes=self._max_held_bytes),
+            connect_timeout_s=self._connect_timeout_s,
+            resume_for_s=self._resume_for_s,
+        )
+        await link.open()
+        self._links.add(link)
+        return link
+
+    async def _drop(self, link: Link) -> None:
+        """Nobody wants what it may still say."""
+        self._links.discard(link)
+        await link.hang_up()
+
+
+def _wished(wishes: Wishes, *, speak: bool) -> dict[str, Any]:
+    said: dict[str, Any] = dict(wishes)
+    if speak:
+        said["options"] = msgspec.structs.replace(wishes.get("options", Options()), require_tts=True)
+    return said
+
+
+def _rate_of(audio: bytes) -> int:
+    """What a wav file says of itself; else the usual."""
+    try:
+        with wave.open(io.BytesIO(audio)) as file:
+            return int(file.getframerate())
+    except (wave.Error, EOFError):
+        return SAMPLE_RATE
+
+
+def _check_size(size: int, link: Link) -> None:
+    """A message that is too large would cost the connection."""
+    agreed = link.conversation.ack
+    if agreed is not None and size > agreed.limits.max_utterance_bytes:
+        most = agreed.limits.max_utterance_bytes
+        raise Refused("PAYLOAD_TOO_LARGE", f"An utterance has at most {most} bytes; this one has {size}.")

@@ -1,0 +1,239 @@
+"""The glue between a `Conversation` and its sockets: connects, reads, writes, and comes back by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+from lingua_scheduler.protocol.errors import RefusalBody
+from lingua_scheduler.sdk.client_errors import ClientError, Refused, Unreachable, refused_by
+from lingua_scheduler.sdk.client_retry import Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from websockets.asyncio.client import ClientConnection
+
+    from lingua_scheduler.sdk.client_items import Item
+    from lingua_scheduler.sdk.client_session import Conversation
+
+#: The largest message of the scheduler: a result with its speech.
+_MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
+#: Nothing was said for so long: say that we are here.
+_BEAT_S: Final = 20.0
+#: A socket that does not answer a ping for so long is lost.
+_PING_S: Final = 10.0
+_HANG_UP_S: Final = 2.0
+#: Answers to a handshake that another try may get otherwise.
+_TOO_MANY: Final = 429
+_BROKEN: Final = 500
+
+log = logging.getLogger(__name__)
+
+_read_refusal: Final = msgspec.json.Decoder(RefusalBody).decode
+
+
+def version_of_us() -> str:
+    """What a scheduler is told of this library."""
+    try:
+        return version("lingua-scheduler")
+    except PackageNotFoundError:
+        return "0"
+
+
+def socket_url(url: str) -> str:
+    """Where sessions are: `https://host/base` becomes `wss://host/base/ws/session`. `ValueError`: it is no such URL."""
+    parts = urlsplit(url)
+    scheme = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}.get(parts.scheme)
+    if scheme is None or not parts.netloc:
+        raise ValueError(f"expected a URL like http://127.0.0.1:5010, not {url!r}")
+    return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") + "/ws/session", "", ""))
+
+
+def now_ms() -> int:
+    """By the clock on the wall, for whoever wants to know how long audio was under way."""
+    return time.time_ns() // 1_000_000
+
+
+class Link:
+    """Holds a conversation. `open` it first, `close` or `hang_up` at the end."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        conversation: Conversation,
+        *,
+        connect_timeout_s: float,
+        resume_for_s: float,
+    ) -> None:
+        self._url = socket_url(url)
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.conversation = conversation
+        self._connect_timeout_s = connect_timeout_s
+        self._resume_for_s = resume_for_s
+        self._retry = Retry()
+        self._gives_up_at_s = 0.0
+        self._news = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    # For whoever uses it.
+
+    async def open(self) -> None:
+        """Until the session is open; a `ClientError` says why it is not."""
+        self._running = asyncio.create_task(self._run(), name="a session of a Lingua client")
+        try:
+            await self._until(lambda: self.conversation.ack is not None)
+        except BaseException:
+            await self.hang_up()
+            raise
+
+    async def next(self) -> Item | None:
+        """The next for the app; None: everything has ended."""
+        while (item := self.conversation.take()) is None:
+            if self.conversation.is_over:
+                return None
+            await self._change()
+        self.ring()
+        return item
+
+    async def may_send(self) -> None:
+        """Until the scheduler wants more."""
+        conversation = self.conversation
+        while True:
+            if conversation.failure is not None:
+                raise conversation.failure
+            await self._until(lambda: conversation.may_send)
+            left_ms = conversation.slow_until_ms - _ticks_ms()
+            if left_ms <= 0:
+                return
+            await asyncio.sleep(left_ms / 1000)
+
+    def ring(self) -> None:
+        """Something has changed: everybody who waits looks again."""
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def close(self, patience_s: float) -> None:
+        """Say that it was all, and wait for the scheduler to say the same."""
+        self.conversation.close()
+        self.ring()
+        with contextlib.suppress(TimeoutError, ClientError):
+            async with asyncio.timeout(patience_s):
+                await self._until(lambda: self.conversation.is_over)
+        await self.hang_up()
+
+    async def hang_up(self) -> None:
+        """Close the socket, whatever is open in its session."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            await self._change()
+
+    async def _change(self) -> None:
+        if self.conversation.failure is not None:
+            raise self.conversation.failure
+        await self._news.wait()
+
+    # Sockets.
+
+    async def _run(self) -> None:
+        """One socket after the other, until nothing more is to be had."""
+        conversation, loop = self.conversation, asyncio.get_running_loop()
+        self._gives_up_at_s = loop.time() + self._connect_timeout_s
+        while not conversation.is_done:
+            why, code = await self._try()
+            if conversation.is_open:
+                self._retry.succeeded()
+                self._gives_up_at_s = loop.time() + self._resume_for_s
+            conversation.lost(code)
+            pause_s = self._retry.pause_s(conversation.again_after_ms / 1000)
+            if loop.time() + pause_s > self._gives_up_at_s:
+                conversation.fail(why)
+            self.ring()
+            if not conversation.is_done:
+                log.info("the connection to %s is lost (%s); trying again in %.1f s", self._url, why.detail, pause_s)
+                await asyncio.sleep(pause_s)
+
+    async def _try(self) -> tuple[ClientError, int | None]:
+        """One socket, from its handshake to its end: why it is no use any more, and with what it was closed."""
+        try:
+            code = await self._serve()
+        except InvalidStatus as refused:
+            return self._no_socket(refused), None
+        except (OSError, WebSocketException, TimeoutError) as error:
+            return Unreachable(f"{self._url}: {str(error) or type(error).__name__}"), None
+        return self.conversation.refused or Unreachable(f"{self._url}: the connection was closed"), code
+
+    def _no_socket(self, refused: InvalidStatus) -> ClientError:
+        """The handshake was refused. Whether it is worth another try, the scheduler says, or else the status does."""
+        status = refused.response.status_code
+        try:
+            why = refused_by(_read_refusal(refused.response.body or b""))
+        except msgspec.DecodeError:
+            why = Refused("FORBIDDEN", str(refused), retryable=status >= _BROKEN or status == _TOO_MANY)
+        if not why.retryable:
+            self.conversation.fail(why)
+        return why
+
+    async def _serve(self) -> int | None:
+        """One socket, until it is closed; with what, if the other side said so."""
+        async with connect(
+            self._url,
+            additional_headers=self._headers,
+            user_agent_header=f"lingua-scheduler/{version_of_us()}",
+            compression=None,
+            max_size=_MAX_MESSAGE_BYTES,
+            open_timeout=self._connect_timeout_s,
+            ping_interval=_PING_S,
+            ping_timeout=_PING_S,
+            close_timeout=_HANG_UP_S,
+        ) as socket:
+            writing = asyncio.create_task(self._write(socket))
+            try:
+                await socket.send(self.conversation.hello())
+                await self._read(socket)
+            except ConnectionClosed as closed:
+                return closed.rcvd.code if closed.rcvd is not None else None
+            finally:
+                writing.cancel()
+                await asyncio.wait([writing])
+        return None
+
+    async def _read(self, socket: ClientConnection) -> None:
+        """Hand on what comes, as long as there is room for it."""
+        conversation = self.conversation
+        while not (conversation.is_done or conversation.refused is not None):
+            await self._until(lambda: conversation.may_hear)
+            conversation.hear(await socket.recv(), _ticks_ms())
+            self.ring()
+
+    async def _write(self, socket: ClientConnection) -> None:
+        """Write what is to be written. The reader sees when the socket is lost."""
+        outbox = self.conversation.outbox
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                while outbox:
+                    await socket.send(outbox.popleft())
+                try:
+                    async with asyncio.timeout(_BEAT_S):
+                        while not outbox:
+                            await self._news.wait()
+                except TimeoutError:
+                    self.conversation.beat()
+
+
+def _ticks_ms() -> int:
+    return int(asyncio.get_running_loop().time() * 1000)

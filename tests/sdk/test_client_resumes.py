@@ -1,0 +1,257 @@
+"""A client that lost its connection, however, goes on by itself: every result once, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lingua_scheduler.sdk import Client
+from lingua_scheduler.sdk.client_errors import SessionLost, Unreachable
+from lingua_scheduler.sdk.client_items import Partial, Result
+from tests.support.house import House, Scheduler, empty, eventually
+from tests.support.people import PATIENCE_S
+from tests.support.proxy import Proxy
+from tests.support.servers import start_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lingua_scheduler.sdk.client_items import Item
+    from lingua_scheduler.sdk.client_stream import Stream
+    from tests.support.servers import Server
+
+TENTH = bytes(3_200)
+
+
+def url(port: int) -> str:
+    return f"http://127.0.0.1:{port}"
+
+
+async def ends(stream: Stream, number: int) -> list[Item]:
+    found: list[Item] = []
+    async with asyncio.timeout(PATIENCE_S):
+        while len(found) < number:
+            item = await anext(stream)
+            if not isinstance(item, Partial):
+                found.append(item)
+    return found
+
+
+async def rest(stream: Stream) -> list[Item]:
+    await stream.end()
+    async with asyncio.timeout(PATIENCE_S):
+        return [item async for item in stream]
+
+
+def shown(items: list[Item]) -> list[tuple[int, str]]:
+    """Which utterance, and what it means."""
+    assert all(isinstance(item, Result) for item in items), items
+    return [(item.utterance_index, item.text_translated) for item in items if isinstance(item, Result)]
+
+
+async def all_of(client: Client) -> list[Item]:
+    """What one utterance comes to."""
+    async with asyncio.timeout(PATIENCE_S):
+        return [item async for item in client.translate(TENTH, src="en", tgt="zh")]
+
+
+async def utter(stream: Stream, number: int) -> None:
+    await stream.send(bytes([number]) * 3_200)
+    await stream.cut()
+
+
+async def is_away(house: House, session_id: str) -> None:
+    """Until the scheduler knows that the client is gone."""
+    session = house.serving.desk.sessions.get(session_id)
+    assert session is not None
+
+    async def look() -> bool:
+        return session.connection is None
+
+    await eventually(look)
+
+
+async def test_results_that_came_while_it_was_away_come_once_in_order(house: House, network: Proxy) -> None:
+    async with house.node() as node, Client(url(network.port)) as client, client.stream("en", "zh") as stream:
+        await node.register(slots=8)
+        for number in range(4):
+            await utter(stream, number)
+        jobs = [await node.job(utterance_index=number) for number in range(4)]
+        await node.result(jobs[0])
+        assert shown(await ends(stream, 1)) == [(0, "said 0")]
+        network.refusing = True
+        network.cut()
+        await is_away(house, stream.session_id)
+        for job in reversed(jobs[1:]):
+            await node.result(job)
+        network.heal()
+        assert shown(await ends(stream, 3)) == [(1, "said 1"), (2, "said 2"), (3, "said 3")]
+        assert await rest(stream) == []
+
+
+@pytest.mark.parametrize("after", [1, 40, 300, 3_000, 300_000])
+async def test_a_connection_that_breaks_in_the_middle_of_a_result(house: House, network: Proxy, after: int) -> None:
+    """Whether it breaks before, within or behind it: the result is handed over once."""
+    speech = base64.b64encode(bytes(300_000)).decode()
+    async with house.node() as node, Client(url(network.port)) as client, client.stream("en", "zh") as stream:
+        await node.register(slots=8)
+        await utter(stream, 0)
+        job = await node.job()
+        fault = network.arm("reset", "down", after)
+        await node.result(job, tts_audio=speech)
+        async with asyncio.timeout(PATIENCE_S):
+            await fault.struck.wait()
+        (result,) = await ends(stream, 1)
+        assert isinstance(result, Result)
+        assert result.tts_audio == bytes(300_000)
+        await utter(stream, 1)
+        await node.result(await node.job(utterance_index=1))
+        assert shown(await rest(stream)) == [(1, "said 1")]
+
+
+@pytest.mark.parametrize("after", [1, 2_000, 3_300, 6_000])
+async def test_audio_that_was_under_way_is_said_again_and_heard_once(house: House, network: Proxy, after: int) -> None:
+    async with house.node() as node, Client(url(network.port)) as client, client.stream("en", "zh") as stream:
+        await node.register(slots=8)
+        fault = network.arm("cut", "up", after)
+        for number in range(4):
+            await stream.send(bytes([number]) * 3_200)
+        await stream.cut()
+        job = await node.job()
+        assert fault.struck.is_set()
+        assert base64.b64decode(job["audio"]) == b"".join(bytes([number]) * 3_200 for number in range(4))
+        await node.result(job)
+        assert shown(await rest(stream)) == [(0, "said 0")]
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+async def test_an_utterance_that_was_under_way_is_translated_once(house: House, network: Proxy, direction: str) -> None:
+    """It breaks while the utterance is written, or before its first answer is read."""
+    async with house.node() as node, Client(url(network.port)) as client:
+        await node.register(slots=8)
+        fault = network.arm("cut", "up" if direction == "up" else "down", 1)
+        saying = asyncio.create_task(all_of(client))
+        await node.result(await node.job())
+        assert shown(await saying) == [(0, "said 0")]
+        assert fault.struck.is_set()
+        again = asyncio.create_task(all_of(client))
+        await node.result(await node.job())
+        assert shown(await again) == [(1, "said 1")]
+        assert [message for message in node.heard if message["type"] == "job_assign"] == []
+
+
+async def test_a_result_that_the_network_swallowed_comes_again(house: House, network: Proxy) -> None:
+    async with house.node() as node, Client(url(network.port)) as client, client.stream("en", "zh") as stream:
+        await node.register(slots=8)
+        await utter(stream, 0)
+        job = await node.job()
+        fault = network.arm("black_hole", "down", 0)
+        await node.result(job)
+        async with asyncio.timeout(PATIENCE_S):
+            await fault.struck.wait()
+        network.heal()
+        assert shown(await ends(stream, 1)) == [(0, "said 0")]
+
+
+async def test_whoever_is_away_while_it_ends_gets_the_rest(house: House, network: Proxy) -> None:
+    async with house.node() as node, Client(url(network.port)) as client, client.stream("en", "zh") as stream:
+        await node.register(slots=8)
+        await utter(stream, 0)
+        job = await node.job()
+        network.refusing = True
+        network.cut()
+        await is_away(house, stream.session_id)
+        await stream.send(bytes([1]) * 3_200)
+        await stream.end()
+        network.heal()
+        await node.result(job)
+        await node.result(await node.job(utterance_index=1))
+        async with asyncio.timeout(PATIENCE_S):
+            assert shown([item async for item in stream]) == [(0, "said 0"), (1, "said 1")]
+
+
+async def test_a_session_that_is_kept_no_longer_is_an_error_and_a_translation_begins_anew(
+    server: Server,
+) -> None:
+    async with House(server.url, **{"sessions.resume_window_ms": 1_000}).open() as short:
+        sessions = short.serving.desk.sessions
+        async with Proxy(short.port) as network, short.node() as node, Client(url(network.port)) as client:
+            await node.register()
+            async with client.stream("en", "zh") as stream:
+                network.refusing = True
+                network.cut()
+
+                async def nobody_is_left() -> bool:
+                    return len(sessions) == 0
+
+                await eventually(nobody_is_left)
+                network.heal()
+                with pytest.raises(SessionLost) as caught:
+                    await rest(stream)
+                assert caught.value.retryable
+                with pytest.raises(SessionLost):
+                    await stream.send(TENTH)
+            saying = asyncio.create_task(all_of(client))
+            await node.result(await node.job())
+            assert shown(await saying) == [(0, "said 0")]
+
+
+async def test_whoever_cannot_come_back_gives_up(house: House, network: Proxy) -> None:
+    del house
+    async with Client(url(network.port), resume_for_s=0.3) as client, client.stream("en", "zh") as stream:
+        network.refusing = True
+        network.cut()
+        with pytest.raises(Unreachable) as caught:
+            await anext(stream)
+        assert caught.value.retryable
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Server]:
+    server = start_server(tmp_path, "--appendonly", "yes", "--appendfsync", "no")
+    yield server
+    server.stop()
+
+
+async def test_a_scheduler_that_restarts_costs_no_result(store: Server) -> None:
+    """It is told to end, and started again at the same place. What is said meanwhile is said then."""
+    async with Scheduler(store.url) as scheduler, scheduler.node() as node:
+        await node.register(slots=8)
+        async with Client(url(scheduler.port)) as client, client.stream("en", "zh") as stream:
+            await utter(stream, 0)
+            await node.result(await node.job(utterance_index=0))
+            assert shown(await ends(stream, 1)) == [(0, "said 0")]
+            await utter(stream, 1)
+            await node.result(await node.job(utterance_index=1))
+            await eventually(lambda: is_idle(scheduler))
+            assert await scheduler.stop() == 0
+            await utter(stream, 2)
+            await scheduler.start()
+            async with scheduler.node("another") as another:
+                await another.register(slots=8)
+                job = await another.job(utterance_index=2)
+                assert base64.b64decode(job["audio"]) == bytes([2]) * 3_200
+                await another.result(job)
+                assert shown(await rest(stream)) == [(1, "said 1"), (2, "said 2")]
+
+
+async def is_idle(scheduler: Scheduler) -> bool:
+    stats = await scheduler.get("/api/v1/stats")
+    return bool(stats["jobs"]["in_flight"] == 0)
+
+
+async def test_a_translation_after_everything_was_forgotten_begins_anew(store: Server) -> None:
+    """The session in which it would have been said is gone, and nobody had anything open in it."""
+    async with Scheduler(store.url) as scheduler, Client(url(scheduler.port)) as client:
+        await scheduler.stop()
+        await empty(store)
+        await scheduler.start()
+        async with scheduler.node() as node:
+            await node.register(slots=8)
+            saying = asyncio.create_task(all_of(client))
+            await node.result(await node.job())
+            assert shown(await saying) == [(0, "said 0")]

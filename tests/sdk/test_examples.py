@@ -1,0 +1,61 @@
+"""The examples run as they stand, but for the port."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.sdk.test_client import wav
+
+if TYPE_CHECKING:
+    from tests.support.house import House
+
+ROOT = Path(__file__).parents[2]
+
+
+async def run(house: House, program: str, *args: str) -> str:
+    """A program, while a node does every job that it makes."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-W", "error", "-c", program.replace("5010", str(house.port)), *args),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with house.node() as node:
+        await node.register()
+
+        async def work() -> None:
+            while True:
+                await node.result(await node.job(), text_asr="good morning", text_translated="早上好")
+
+        working = asyncio.create_task(work())
+        said, errors = await asyncio.wait_for(process.communicate(), 60)
+        working.cancel()
+    assert process.returncode == 0, errors.decode()
+    return said.decode()
+
+
+async def test_the_client_example(house: House, tmp_path: Path) -> None:
+    file = tmp_path / "hello.wav"
+    file.write_bytes(wav(16_000))
+    program = (ROOT / "examples" / "client.py").read_text(encoding="utf-8")
+    assert "早上好" in await run(house, program, str(file))
+
+
+async def test_what_the_pages_show(house: House, tmp_path: Path) -> None:
+    """Every whole program on the page of the client library, and that of the README."""
+    file = tmp_path / "hello.wav"
+    file.write_bytes(wav(16_000))
+    page = (ROOT / "docs" / "client-sdk.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    programs = [
+        program
+        for text in (page, readme)
+        for program in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        if "from lingua_scheduler.sdk import Client" in program and "asyncio.run" in program
+    ]
+    assert len(programs) >= 3
+    for program in programs:
+        assert "早上好" in await run(house, program.replace("hello.wav", str(file)))
