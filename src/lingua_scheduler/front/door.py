@@ -35,6 +35,8 @@ _EVERYBODY: Final = Principal("", frozenset())
 _MAX_SHOWN: Final = 80
 _NO_CONTENT: Final = 204
 _NOT_KEPT: Final = (("cache-control", "no-store"),)
+#: Answers without a body, which say nothing of one.
+_BARE: Final = (_NO_CONTENT, 304)
 #: How long a browser may remember what a page of another origin may do here.
 _PREFLIGHT_S: Final = "600"
 
@@ -97,7 +99,7 @@ class Door:
             log.exception("%s %s failed, trace %s", scope["method"], scope["path"], trace.id)
             reply = refused(refuse("INTERNAL"), trace.id)
         fixed = [(b"traceparent", trace.parent.encode())]
-        if reply.status != _NO_CONTENT:
+        if reply.status not in _BARE:
             fixed += [(b"content-type", reply.content_type.encode()), (b"content-length", b"%d" % len(reply.body))]
         own = [(name.encode(), value.encode()) for name, value in (*reply.headers, *self._for_pages(headers))]
         await send({"type": "http.response.start", "status": reply.status, "headers": fixed + own})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lingua_scheduler.core.refusal import CODES
+from lingua_scheduler.front.web import Query
 from lingua_scheduler.protocol.errors import CLOSES, RefusalBody
 from lingua_scheduler.protocol.fields import ID_PATTERN
 from lingua_scheduler.protocol.node import read_from_node, read_to_node
@@ -21,7 +22,7 @@ from lingua_scheduler.protocol.session import read_from_client, read_to_client
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lingua_scheduler.front.web import Query, Route
+    from lingua_scheduler.front.web import Route
     from lingua_scheduler.protocol.codec import Reader
 
 _REFS: Final = "#/components/schemas/{name}"
@@ -73,7 +74,7 @@ def _operation(route: Route, refs: dict[type, Any]) -> dict[str, Any]:
     parameters = [
         *map(_path_parameter, _NAMES.findall(route.path)),
         *map(_parameter, route.query),
-        *(_parameter(header) | {"in": "header"} for header in route.headers),
+        *(_parameter(header) | {"in": "header"} for header in (*route.headers, *(_IF_KEPT if route.is_kept else ()))),
     ]
     if parameters:
         said["parameters"] = parameters
@@ -90,6 +91,9 @@ def _responses(route: Route, refs: dict[type, Any]) -> dict[str, Any]:
     good: dict[str, Any] = {"description": "It is done.", "headers": _HEADERS}
     good["content"] = {"application/json": {"schema": refs[route.answers]}} if route.answers else {"*/*": {}}
     said = {"200": good}
+    if route.is_kept:
+        good["headers"] = _HEADERS | _ETAG
+        said["304"] = {"description": "You have it as it is.", "headers": _HEADERS | _ETAG}
     by_status: dict[int, list[str]] = {}
     for code in dict.fromkeys(_codes(route)):
         by_status.setdefault(CODES[code].status, []).append(code)
@@ -116,6 +120,8 @@ def _codes(route: Route) -> tuple[str, ...]:
 _HEADERS: Final[dict[str, Any]] = {
     "traceparent": {"description": "The trace of this request.", "schema": {"type": "string"}}
 }
+_ETAG: Final[dict[str, Any]] = {"etag": {"description": "Names this version.", "schema": {"type": "string"}}}
+_IF_KEPT: Final = (Query("if-none-match", "The versions that you have."),)
 _RETRY: Final[dict[str, Any]] = {
     "retry-after": {"description": "When to try again, in seconds.", "schema": {"type": "integer"}}
 }

@@ -88,6 +88,8 @@ class Route:
     speaks_for: str = ""
     #: A second scope that leads here; its handler looks at which of them his caller has.
     also: str = ""
+    #: Has an `ETag`: whoever names it in `If-None-Match` is told that nothing has changed (304).
+    is_kept: bool = False
     #: Begins work, or asks for some: nothing for an instance that is about to stop.
     begins: bool = False
 

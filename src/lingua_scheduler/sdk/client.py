@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import secrets
 import wave
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypedDict
 
@@ -53,6 +54,7 @@ class Wishes(TypedDict, total=False):
     auto_langs: list[str]
     enable_streaming_asr: bool
     partial_update_interval_ms: int
+    trace_id: str
 
 
 class Client:
@@ -116,7 +118,7 @@ class Client:
             tgt_lang=tgt,
             audio_format=audio_format or ("wav" if audio[:4] == _RIFF else "pcm16"),
             sample_rate=sample_rate or _rate_of(audio),
-            **_wished(wishes, speak=speak),
+            **{"trace_id": secrets.token_hex(16)} | _wished(wishes, speak=speak),
         )
         # A session that was lost while it had nothing to do costs nobody anything: there is a new one.
         try:

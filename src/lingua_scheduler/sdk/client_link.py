@@ -150,6 +150,15 @@ class Link:
     # Sockets.
 
     async def _run(self) -> None:
+        """Nobody waits for ever, whatever breaks here."""
+        try:
+            await self._connect_again_and_again()
+        except Exception as error:
+            log.exception("a session failed")
+            self.conversation.fail(ClientError("INTERNAL", repr(error)))
+            self.ring()
+
+    async def _connect_again_and_again(self) -> None:
         """One socket after the other, until nothing more is to be had."""
         conversation, loop = self.conversation, asyncio.get_running_loop()
         self._gives_up_at_s = loop.time() + self._connect_timeout_s

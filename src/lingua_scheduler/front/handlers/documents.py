@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
@@ -15,9 +16,13 @@ from lingua_scheduler.front.web import Reply, Route
 from lingua_scheduler.protocol.codec import encode
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.front.web import Request
 
+#: The client for browsers: modules that load each other by their names.
+SDK: Final = ("lingua.js", "conversation.js")
 _INLINE: Final = re.compile(r"<(style|script)>(.*?)</\1>", re.DOTALL)
 
 
@@ -36,6 +41,10 @@ def with_documents(routes: tuple[Route, ...]) -> tuple[Route, ...]:
         Route("GET", "/openapi.json", PAGE, openapi_json, "What can be asked, for programs.", tag="documents"),
         Route("GET", "/asyncapi.json", PAGE, asyncapi_json, "What the sockets speak, for programs.", tag="documents"),
         Route("GET", "/docs", PAGE, docs, "The same for people.", tag="documents"),
+        *(
+            Route("GET", f"/sdk/{name}", "", sdk(name), "The client for browsers.", tag="documents", is_kept=True)
+            for name in SDK
+        ),
     )
     everything = (*routes, *own)
     return everything
@@ -49,6 +58,28 @@ async def asyncapi_json(_desk: Desk, _request: Request) -> Reply:
 async def docs(_desk: Desk, _request: Request) -> Reply:
     """A page that needs nothing from elsewhere."""
     return _page()
+
+
+def sdk(name: str) -> Callable[[Desk, Request], Awaitable[Reply]]:
+    """Serves one module of the client for browsers, to whoever has not got it as it is."""
+
+    async def module(_desk: Desk, request: Request) -> Reply:
+        """A JavaScript module, open to all."""
+        reply, tag = _module(name)
+        known = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
+        return replace(reply, status=304, body=b"") if known & {tag, "*"} else reply
+
+    return module
+
+
+@cache
+def _module(name: str) -> tuple[Reply, str]:
+    """It may be kept, but is asked for again: a new version counts at once."""
+    # Found by the package around it: the server does not import the other end.
+    text = (files("lingua_scheduler") / "sdk" / name).read_bytes()
+    tag = f'"{hashlib.sha256(text).hexdigest()[:32]}"'
+    headers = (("etag", tag), ("cache-control", "no-cache"), ("x-content-type-options", "nosniff"))
+    return Reply(text, content_type="text/javascript; charset=utf-8", headers=headers), tag
 
 
 @cache

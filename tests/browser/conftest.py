@@ -1,0 +1,113 @@
+"""A real browser whose microphone plays a tone, a page that may call the scheduler, and a network that can fail."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import shutil
+import struct
+import wave
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from playwright.async_api import async_playwright
+
+from tests.support.house import House
+from tests.support.proxy import Proxy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from playwright.async_api import Browser, Page
+
+    from tests.support.servers import Server
+
+TONE_HZ: Final = 440
+BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
+PAGE: Final = b"<!doctype html><title>A page</title>"
+
+
+def find_browser() -> str:
+    """Tests without a browser have not been run: that is a failure."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.fail(
+            f"There is no browser here: none of {', '.join(BROWSERS)} is on PATH. "
+            "As root, ./dev test installs Debian's chromium; otherwise: sudo apt-get install chromium.",
+            pytrace=False,
+        )
+    return found
+
+
+def write_tone(path: Path) -> None:
+    """A second of it, which the browser plays again and again."""
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(48_000)
+        samples = (round(20_000 * math.sin(2 * math.pi * TONE_HZ * at / 48_000)) for at in range(48_000))
+        file.writeframes(b"".join(struct.pack("<h", sample) for sample in samples))
+
+
+@pytest.fixture(scope="session")
+async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
+    program = find_browser()
+    tone = tmp_path_factory.mktemp("microphone") / "tone.wav"
+    write_tone(tone)
+    flags = [
+        "--use-fake-device-for-media-stream",
+        "--use-fake-ui-for-media-stream",
+        f"--use-file-for-fake-audio-capture={tone}",
+        "--autoplay-policy=no-user-gesture-required",
+    ]
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=program, args=flags, chromium_sandbox=os.geteuid() != 0
+        )
+        yield browser
+        await browser.close()
+
+
+@asynccontextmanager
+async def serve_page() -> AsyncIterator[str]:
+    """An empty page on a port of its own."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {len(PAGE)}\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode() + PAGE)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+
+
+@pytest.fixture
+async def house(server: Server) -> AsyncIterator[House]:
+    async with House(server.url).open() as house:
+        yield house
+
+
+@pytest.fixture
+async def network(house: House) -> AsyncIterator[Proxy]:
+    """The way from the browser to the house."""
+    async with Proxy(house.port) as network:
+        yield network
+
+
+@pytest.fixture
+async def page(browser: Browser) -> AsyncIterator[Page]:
+    """It belongs to another origin, as that of an app does. What it throws and nobody catches fails the test."""
+    wrong: list[str] = []
+    async with serve_page() as url:
+        page = await browser.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        await page.goto(url)
+        yield page
+        await page.close()
+    assert wrong == []

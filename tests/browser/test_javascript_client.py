@@ -1,0 +1,275 @@
+"""The JavaScript client in a real browser, against a real scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.conftest import TONE_HZ, find_browser
+from tests.support.house import PATIENCE_S, House, eventually
+from tests.support.proxy import Proxy
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page, WebSocket
+
+    from tests.support.servers import Server
+
+TOKEN = "a-token-for-sessions"  # noqa: S105 - of this test
+
+LOAD = """async ([port, token]) => {
+    const sdk = await import(`http://127.0.0.1:${port}/sdk/lingua.js`);
+    const client = new sdk.Client(undefined, {token, connectTimeoutMs: 3000});
+    Object.assign(window, {sdk, client, items: [], ended: false, failed: null});
+    window.gather = async source => {
+        try {
+            for await (const item of source) items.push({...item, ttsAudio: Array.from(item.ttsAudio ?? [])});
+            window.ended = true;
+        } catch (error) {
+            window.failed = {...error};
+        }
+    };
+}"""
+
+
+async def load(page: Page, port: int, token: str | None = None) -> None:
+    await page.evaluate(LOAD, [port, token])
+
+
+async def begin_stream(page: Page) -> str:
+    """Somebody speaks; what comes is gathered. The id of the session."""
+    said = await page.evaluate("""async () => {
+        window.stream = await client.stream({src: "en", tgt: "zh"});
+        gather(stream);
+        return stream.sessionId;
+    }""")
+    return str(said)
+
+
+async def utter(page: Page, value: int) -> None:
+    await page.evaluate(
+        """async value => {
+        await stream.send(new Uint8Array(3200).fill(value));
+        await stream.cut();
+    }""",
+        value,
+    )
+
+
+async def until(page: Page, condition: str) -> None:
+    await page.wait_for_function(condition, timeout=PATIENCE_S * 1000)
+
+
+async def ends(page: Page) -> list[tuple[int, str]]:
+    """Which utterance, and what it means or why it is missing."""
+    items: list[dict[str, Any]] = await page.evaluate("items.filter(item => item.type !== 'partial')")
+    return [(item["utteranceIndex"], item.get("textTranslated") or item["reason"]) for item in items]
+
+
+async def is_away(house: House, session_id: str) -> None:
+    session = house.serving.desk.sessions.get(session_id)
+    assert session is not None
+
+    async def look() -> bool:
+        return session.connection is None
+
+    await eventually(look)
+
+
+def frequency(audio: bytes) -> float:
+    """Of a tone in 16-bit samples at 16 kHz, by how often it crosses zero."""
+    samples = struct.unpack(f"<{len(audio) // 2}h", audio)
+    crossings = sum((one < 0) != (other < 0) for one, other in itertools.pairwise(samples))
+    return float(crossings / 2 / (len(samples) / 16_000))
+
+
+async def test_a_microphone_is_heard_and_every_result_comes_once_though_the_network_fails(
+    page: Page, house: House, network: Proxy
+) -> None:
+    heard = asyncio.Event()
+    frames: list[bytes] = []
+
+    def watch(socket: WebSocket) -> None:
+        def sent(frame: str | bytes) -> None:
+            if isinstance(frame, bytes) and len(frame) > 3_000:
+                frames.append(frame)
+                if len(frames) >= 8:
+                    heard.set()
+
+        socket.on("framesent", sent)
+
+    page.on("websocket", watch)
+    async with house.node() as node:
+        await node.register(slots=8)
+        await load(page, network.port)
+        session_id = await begin_stream(page)
+        await page.evaluate("async () => { window.microphone = await stream.listen(); }")
+        async with asyncio.timeout(PATIENCE_S):
+            await heard.wait()
+        await page.evaluate("microphone.stop()")
+        job = await node.job(utterance_index=0)
+        audio = base64.b64decode(job["audio"])
+        assert (job["audio_format"], job["sample_rate"], job["is_manual_cut"]) == ("pcm16", 16_000, True)
+        assert len(audio) >= 8 * 3_200
+        assert frequency(audio) == pytest.approx(TONE_HZ, rel=0.1)
+
+        about = {name: job[name] for name in ("job_id", "session_id", "utterance_index")}
+        await node.say("asr_partial", **about, node_id=node.node_id, text="good mor", is_final=False)
+        await until(page, "items.some(item => item.type === 'partial' && item.text === 'good mor')")
+        await node.result(job, tts_audio=base64.b64encode(b"\x01\x02").decode())
+        await until(page, "items.some(item => item.type === 'result')")
+        assert (await page.evaluate("items.at(-1).ttsAudio")) == [1, 2]
+
+        await utter(page, 1)
+        second = await node.job(utterance_index=1)
+        network.refusing = True
+        network.cut()
+        await is_away(house, session_id)
+        await node.result(second)
+        await utter(page, 2)
+        network.heal()
+        third = await node.job(utterance_index=2)
+        assert base64.b64decode(third["audio"]) == b"\x02" * 3_200
+        await node.result(third)
+        await page.evaluate("stream.end()")
+        await until(page, "ended")
+        assert await ends(page) == [(0, "said 0"), (1, "said 1"), (2, "said 2")]
+
+
+@pytest.mark.parametrize("after", [1, 2_000, 3_300, 6_000])
+async def test_audio_that_was_under_way_is_heard_once(page: Page, house: House, network: Proxy, after: int) -> None:
+    async with house.node() as node:
+        await node.register(slots=8)
+        await load(page, network.port)
+        await begin_stream(page)
+        fault = network.arm("cut", "up", after)
+        await page.evaluate("""async () => {
+            for (let value = 0; value < 4; value++) await stream.send(new Uint8Array(3200).fill(value));
+            await stream.cut();
+            stream.end();
+        }""")
+        job = await node.job()
+        assert fault.struck.is_set()
+        assert base64.b64decode(job["audio"]) == b"".join(bytes([value]) * 3_200 for value in range(4))
+        await node.result(job)
+        await until(page, "ended")
+        assert await ends(page) == [(0, "said 0")]
+
+
+@pytest.mark.parametrize("after", [1, 300, 100_000])
+async def test_a_connection_that_breaks_in_the_middle_of_a_result(
+    page: Page, house: House, network: Proxy, after: int
+) -> None:
+    speech = bytes(150_000)
+    async with house.node() as node:
+        await node.register(slots=8)
+        await load(page, network.port)
+        await page.evaluate("gather(client.translate(sdk.silence(100), {src: 'en', tgt: 'zh'})) && null")
+        job = await node.job()
+        assert base64.b64decode(job["audio"]) == bytes(3_200)
+        fault = network.arm("reset", "down", after)
+        await node.result(job, tts_audio=base64.b64encode(speech).decode())
+        await until(page, "ended")
+        assert fault.struck.is_set()
+        assert await ends(page) == [(0, "said 0")]
+        assert await page.evaluate("items.at(-1).ttsAudio.length") == len(speech)
+
+
+async def test_errors_say_whether_to_try_again_and_when(page: Page, house: House) -> None:
+    await load(page, house.port)
+    translate = "gather(client.translate(sdk.silence(100), {src: 'en', tgt: 'zh', options: {wait_ms: 0}}))"
+    await page.evaluate(translate)
+    failed = await page.evaluate("failed")
+    assert (failed["code"], failed["reason"], failed["retryable"]) == ("NO_CAPABLE_NODE", "no_capable_node", False)
+    async with house.node() as node:
+        await node.register(slots=1)
+        await house.dispatch()
+        await page.evaluate(translate)
+        failed = await page.evaluate("failed")
+        assert (failed["code"], failed["retryable"]) == ("NO_AVAILABLE_NODE", True)
+        assert failed["retryAfterMs"] > 0
+    failed = await page.evaluate("client.stream({src: 'klingonish', tgt: 'zh'}).catch(error => ({...error}))")
+    assert (failed["code"], failed["retryable"]) == ("INVALID_MESSAGE", False)
+    await page.evaluate("gather(client.translate(new Uint8Array(3e6), {src: 'en', tgt: 'zh'}))")
+    assert (await page.evaluate("failed"))["code"] == "PAYLOAD_TOO_LARGE"
+
+
+async def test_a_stream_tells_what_is_missing_and_sessions_are_used_again(page: Page, house: House) -> None:
+    async with house.node() as node:
+        await node.register(slots=4)
+        await load(page, house.port)
+        for number in range(2):
+            translation = asyncio.create_task(
+                page.evaluate("gather(client.translate(sdk.silence(100), {src: 'en', tgt: 'zh'}))")
+            )
+            await node.result(await node.job(utterance_index=number))
+            await translation
+        assert len(house.serving.desk.sessions) == 1
+        await page.evaluate("""async () => {
+            items.length = 0;
+            window.stream = await client.stream({src: "en", tgt: "zh", options: {timeout_ms: 300}});
+            gather(stream);
+        }""")
+        await utter(page, 1)
+        await node.job()
+        await until(page, "items.length === 1")
+        assert await ends(page) == [(0, "job_timeout")]
+        assert await page.evaluate("items[0].retryable") is False
+
+
+async def test_a_token_is_shown_without_a_header(page: Page, server: Server) -> None:
+    async with House(server.url, **{"auth.session_tokens": [TOKEN]}).open() as house:
+        await load(page, house.port, TOKEN)
+        assert (await begin_stream(page)).startswith("s-")
+        await load(page, house.port, "not-a-token-of-anybody")
+        failed = await page.evaluate("client.stream({src: 'en', tgt: 'zh'}).catch(error => ({...error}))")
+        assert (failed["code"], failed["retryable"]) == ("UNAUTHENTICATED", False)
+
+
+async def test_a_session_that_is_gone_is_an_error_and_a_translation_begins_anew(page: Page, server: Server) -> None:
+    async with House(server.url, **{"sessions.resume_window_ms": 1_000}).open() as house:
+        sessions = house.serving.desk.sessions
+        async with Proxy(house.port) as network, house.node() as node:
+            await node.register(slots=4)
+            await load(page, network.port)
+            translation = asyncio.create_task(
+                page.evaluate("gather(client.translate(sdk.silence(100), {src: 'en', tgt: 'zh'}))")
+            )
+            await node.result(await node.job())
+            await translation
+            await begin_stream(page)
+            network.refusing = True
+            network.cut()
+
+            async def nobody_is_left() -> bool:
+                return len(sessions) == 0
+
+            await eventually(nobody_is_left)
+            network.heal()
+            await until(page, "failed !== null")
+            failed = await page.evaluate("failed")
+            assert (failed["code"], failed["retryable"]) == ("SESSION_LOST", True)
+            translation = asyncio.create_task(
+                page.evaluate("gather(client.translate(sdk.silence(100), {src: 'en', tgt: 'zh'}))")
+            )
+            await node.result(await node.job(), text_translated="anew")
+            await translation
+            assert (await ends(page))[-1] == (0, "anew")
+
+
+async def test_nobody_there_is_an_error_that_may_go_away(page: Page, house: House) -> None:
+    await load(page, house.port)
+    failed = await page.evaluate("""() =>
+        new sdk.Client("http://127.0.0.1:1", {connectTimeoutMs: 300}).stream({src: "en", tgt: "zh"})
+            .catch(error => ({...error}))""")
+    assert (failed["code"], failed["retryable"]) == ("UNREACHABLE", True)
+
+
+def test_without_a_browser_these_tests_fail_and_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(pytest.fail.Exception, match="apt-get install chromium"):
+        find_browser()
