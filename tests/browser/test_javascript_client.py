@@ -6,6 +6,7 @@ import asyncio
 import base64
 import itertools
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -138,6 +139,53 @@ async def test_a_microphone_is_heard_and_every_result_comes_once_though_the_netw
         await page.evaluate("stream.end()")
         await until(page, "ended")
         assert await ends(page) == [(0, "said 0"), (1, "said 1"), (2, "said 2")]
+
+
+async def test_a_network_that_breaks_again_and_again(page: Page, house: House, network: Proxy) -> None:
+    number = 12
+    async with house.node() as node:
+        await node.register(slots=8)
+        await load(page, network.port)
+        await begin_stream(page)
+        heard = []
+        for index in range(number):
+            if index % 3 == 0:
+                network.arm("reset", "up", 1_000)
+            await utter(page, index)
+            job = await node.job(utterance_index=index)
+            heard.append(base64.b64decode(job["audio"]))
+            await node.result(job)
+            if index % 2 == 0:
+                network.cut()
+        await page.evaluate("stream.end()")
+        await until(page, "ended")
+        assert await ends(page) == [(index, f"said {index}") for index in range(number)]
+        assert heard == [bytes([index]) * 3_200 for index in range(number)]
+
+
+MACHINE = (Path(__file__).parent / "machine.js").read_text(encoding="utf-8")
+
+
+async def test_the_machine_keeps_the_rules_of_the_one_in_python(page: Page, house: House) -> None:
+    found = await page.evaluate(MACHINE, house.port)
+    assert found["once"] == [0, 1]
+    assert found["confirmed"] == [1, 2]
+    assert found["partials"] == ["ab"]
+    assert found["saidAgain"] == [0]
+    assert found["lost"] == [{"reason": "lost", "retryable": True}]
+    assert found["refused"] == [{"code": "RATE_LIMITED", "detail": "because", "retryAfterMs": 700}]
+    assert found["slow"]
+    assert found["unsure"]
+    assert len(set(found["begun"])) == 3
+    assert found["audio"] == [max(found["begun"]) + 2]
+    assert found["closes"] == {
+        "1006": None,
+        "1012": None,
+        "4503": None,
+        "4401": ["FORBIDDEN", False],
+        "4404": ["SESSION_LOST", True],
+        "4409": ["SESSION_LOST", False],
+    }
 
 
 @pytest.mark.parametrize("after", [1, 2_000, 3_300, 6_000])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -157,6 +158,34 @@ async def test_a_result_that_the_network_swallowed_comes_again(house: House, net
         assert shown(await ends(stream, 1)) == [(0, "said 0")]
 
 
+async def test_a_network_that_breaks_again_and_again(house: House, network: Proxy) -> None:
+    """Every piece is heard once, and answered once, in order."""
+    number = 24
+    async with house.node() as node, Client(url(network.port)) as client, client.stream("en", "zh") as stream:
+        await node.register(slots=8)
+        heard: list[bytes] = []
+
+        async def work() -> None:
+            for index in range(number):
+                job = await node.job(utterance_index=index)
+                heard.append(base64.b64decode(job["audio"]))
+                await node.result(job)
+                if index % 3 == 0:
+                    network.cut()
+
+        working = asyncio.create_task(work())
+        iterating = asyncio.create_task(ends(stream, number))
+        for index in range(number):
+            await utter(stream, index)
+            if index % 5 == 0:
+                network.arm("reset", "up", 1_000)
+        items = await iterating
+        await working
+        assert shown(items) == [(index, f"said {index}") for index in range(number)]
+        assert heard == [bytes([index]) * 3_200 for index in range(number)]
+        assert await rest(stream) == []
+
+
 async def test_whoever_is_away_while_it_ends_gets_the_rest(house: House, network: Proxy) -> None:
     async with house.node() as node, Client(url(network.port)) as client, client.stream("en", "zh") as stream:
         await node.register(slots=8)
@@ -255,3 +284,21 @@ async def test_a_translation_after_everything_was_forgotten_begins_anew(store: S
             saying = asyncio.create_task(all_of(client))
             await node.result(await node.job())
             assert shown(await saying) == [(0, "said 0")]
+
+
+async def test_a_scheduler_that_is_killed_costs_no_utterance(store: Server) -> None:
+    """Its node had it. Another does it again, when its time on the first is over."""
+    settings = {"LINGUA_JOBS__RUN_TIMEOUT_MS": "3000", "LINGUA_JOBS__RESERVATION_TTL_MS": "2000"}
+    async with Scheduler(store.url, **settings) as scheduler, scheduler.node() as node:
+        await node.register(slots=8)
+        async with Client(url(scheduler.port)) as client:
+            saying = asyncio.create_task(all_of(client))
+            job = await node.job()
+            await scheduler.stop(signal.SIGKILL)
+            await scheduler.start()
+            async with scheduler.node("another") as another:
+                await another.register(slots=8)
+                again = await another.job()
+                assert (again["job_id"], again["attempt_id"]) == (job["job_id"], job["attempt_id"] + 1)
+                await another.result(again)
+                assert shown(await saying) == [(0, "said 0")]
