@@ -12,7 +12,7 @@ import pytest
 
 from lingua_scheduler.protocol.options import Options
 from lingua_scheduler.sdk import Client
-from lingua_scheduler.sdk.client_errors import NoResult, Refused, Unreachable
+from lingua_scheduler.sdk.client_errors import ClientError, NoResult, Refused, Unreachable
 from lingua_scheduler.sdk.client_items import Missing, Partial, Result
 from tests.support.house import House, eventually
 
@@ -293,6 +293,22 @@ async def test_what_was_iterated_is_confirmed_and_what_was_closed_is_forgotten(h
             await eventually(is_gone)
         assert sessions.get(session.id) is None
     assert len(sessions) == 0
+
+
+async def test_whoever_still_waits_when_it_is_left_is_told_so(house: House) -> None:
+    async with Client(url(house)) as client:
+        async with client.stream("en", "zh") as stream:
+            waiting = asyncio.ensure_future(anext(stream))
+            await asyncio.sleep(0)
+        with pytest.raises(StopAsyncIteration):
+            await waiting
+        stream = await client.stream("en", "zh").__aenter__()
+        waiting = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0)
+        await stream.__aexit__(RuntimeError, RuntimeError("of the app"), None)
+        with pytest.raises(ClientError) as caught:
+            await waiting
+        assert caught.value.code == "SESSION_CLOSED"
 
 
 async def test_a_stream_can_be_paired_with_a_node(house: House) -> None:

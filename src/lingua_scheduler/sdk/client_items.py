@@ -7,8 +7,11 @@ import binascii
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from lingua_scheduler.core.refusal import CODES
 from lingua_scheduler.protocol.errors import RESULT_CODES, missing_reason
+from lingua_scheduler.protocol.session import TranslationResult
 from lingua_scheduler.sdk.client_errors import NoResult, seconds
 
 if TYPE_CHECKING:
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
         MissingResult,
         NetworkTimings,
         ServiceTimings,
-        TranslationResult,
     )
 
 #: Why something is missing that may well succeed when it is said again.
@@ -85,6 +87,32 @@ Item = Partial | Result | Missing
 def partial_of(message: AsrPartial) -> Partial:
     """As the app sees it."""
     return Partial(message.utterance_index, message.text, message.is_final, message.trace_id)
+
+
+class _Bare(msgspec.Struct, frozen=True, tag_field="type", tag="translation_result"):
+    """What a result must have to be one. The rest is the node's word, which may be anything."""
+
+    session_id: str
+    utterance_index: int
+    job_id: str
+    text_asr: str
+    text_translated: str
+    tts_audio: str
+    tts_format: str
+    trace_id: str
+    scheduler_sent_at_ms: int
+    event_id: int
+
+
+_read_bare: Final = msgspec.json.Decoder(_Bare).decode
+
+
+def bare_result(data: str | bytes) -> TranslationResult | None:
+    """A result without what cannot be read of it; None: it is none."""
+    try:
+        return TranslationResult(**msgspec.structs.asdict(_read_bare(data)))
+    except (msgspec.DecodeError, UnicodeError):
+        return None
 
 
 def result_of(message: TranslationResult) -> Result:

@@ -133,10 +133,12 @@ class Link:
         await self.hang_up()
 
     async def hang_up(self) -> None:
-        """Close the socket, whatever is open in its session."""
+        """Close the socket, whatever is open in its session. Whoever still waits for something is told so."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])
+        self.conversation.fail(ClientError("SESSION_CLOSED", "it was left here"))
+        self.ring()
 
     async def _until(self, is_so: Callable[[], bool]) -> None:
         while not is_so():

@@ -44,7 +44,7 @@ from lingua_scheduler.protocol.session import (
     read_to_client,
 )
 from lingua_scheduler.sdk.client_errors import ClientError, Refused, SessionLost, refused_by
-from lingua_scheduler.sdk.client_items import Item, Missing, missing_of, partial_of, reason_of, result_of
+from lingua_scheduler.sdk.client_items import Item, Missing, bare_result, missing_of, partial_of, reason_of, result_of
 
 if TYPE_CHECKING:
     from lingua_scheduler.protocol.frames import Frame
@@ -252,12 +252,15 @@ class Conversation:
     # Hearing something.
 
     def hear(self, data: str | bytes, now_ms: int) -> None:
-        """Something came. What cannot be read is of a newer scheduler, and not for us."""
+        """Something came. What cannot be read is of a newer scheduler, and not for us, but a result is a result."""
         try:
             message = read_to_client(data) if isinstance(data, str) else decode_frame(data)
         except Invalid as invalid:
-            log.debug("not understood: %s", invalid)
-            return
+            found = bare_result(data)
+            if found is None:
+                log.debug("not understood: %s", invalid)
+                return
+            message = found
         self._hear(message, now_ms)
 
     def _hear(self, message: ToClient | Frame, now_ms: int) -> None:

@@ -258,6 +258,15 @@ def test_speech_arrives_as_bytes() -> None:
     assert (first.tts_audio, second.tts_audio) == (b"speech", b"")
 
 
+def test_a_result_is_a_result_whatever_else_the_node_said() -> None:
+    machine = opened()
+    odd = json.loads(encode(result(0, 1))) | {"reason_codes": [1, None], "quality_score": "good", "extra": []}
+    machine.hear(json.dumps(odd), NOW)
+    item = machine.take()
+    assert isinstance(item, Result)
+    assert (item.text_translated, item.extra) == ("means 0", None)
+
+
 def test_too_much_that_nobody_takes_stops_the_hearing() -> None:
     machine = Conversation(SessionInit(), max_held_bytes=6)
     machine.hello()
