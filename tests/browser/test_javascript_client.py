@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import itertools
+import re
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -315,6 +316,24 @@ async def test_nobody_there_is_an_error_that_may_go_away(page: Page, house: Hous
         new sdk.Client("http://127.0.0.1:1", {connectTimeoutMs: 300}).stream({src: "en", tgt: "zh"})
             .catch(error => ({...error}))""")
     assert (failed["code"], failed["retryable"]) == ("UNREACHABLE", True)
+
+
+@pytest.mark.parametrize("where", ["README.md", "docs/client-sdk.md"])
+async def test_what_the_pages_show(page: Page, server: Server, where: str) -> None:
+    """As it stands, but for the port: the microphone is heard, and the result shown."""
+    text = (Path(__file__).parents[2] / where).read_text(encoding="utf-8")
+    shown = asyncio.Event()
+    page.on("console", lambda message: shown.set() if "said 0" in message.text else None)
+    async with House(server.url, **{"sessions.max_duration_ms": 1_000}).open() as house, house.node() as node:
+        await node.register(slots=8)
+        (example,) = re.findall(r"```html\n(.*?)```", text, re.DOTALL)
+        await page.set_content(example.replace("5010", str(house.port)))
+        job = await node.job(utterance_index=0)
+        assert frequency(base64.b64decode(job["audio"])) == pytest.approx(TONE_HZ, rel=0.1)
+        await node.result(job)
+        async with asyncio.timeout(PATIENCE_S):
+            await shown.wait()
+        await page.goto("about:blank")
 
 
 def test_without_a_browser_these_tests_fail_and_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,6 +199,34 @@ def test_an_error_about_something_else_does_not_explain_a_close() -> None:
     assert machine.again_after_ms == 0
 
 
+def test_an_error_of_an_earlier_socket_does_not_explain_a_close() -> None:
+    machine = opened()
+    hear(machine, error("SHUTTING_DOWN"))
+    machine.lost(CloseCode.RESTART)
+    assert machine.again_after_ms == 1_000
+    machine.hello()
+    machine.lost(CloseCode.RESTART)
+    assert machine.again_after_ms == 0
+
+
+def test_what_was_not_written_to_a_lost_socket_is_written_once_to_the_next() -> None:
+    machine = opened()
+    say(machine)
+    machine.lost(None)
+    machine.hello()
+    hear(machine, ack())
+    assert [one["utterance_index"] for one in written(machine)] == [0]
+
+
+def test_nothing_is_written_any_more_when_there_is_nothing_to_be_had() -> None:
+    machine = opened()
+    say(machine)
+    machine.fail(Refused("FORBIDDEN", ""))
+    assert (machine.is_open, written(machine)) == (False, [])
+    say(machine)
+    assert written(machine) == []
+
+
 # Utterances.
 
 
