@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.conftest import TONE_HZ, find_browser
-from tests.support.house import PATIENCE_S, House, eventually
+from tests.support.house import House, eventually
+from tests.support.people import PATIENCE_S
 from tests.support.proxy import Proxy
 
 if TYPE_CHECKING:
