@@ -299,6 +299,8 @@ async def test_a_scheduler_that_is_killed_costs_no_utterance(store: Server) -> N
             async with scheduler.node("another") as another:
                 await another.register(slots=8)
                 again = await another.job()
-                assert (again["job_id"], again["attempt_id"]) == (job["job_id"], job["attempt_id"] + 1)
+                # The first one's time may be over before the other has come: then it was the next one, too, in vain.
+                assert again["job_id"] == job["job_id"]
+                assert again["attempt_id"] > job["attempt_id"]
                 await another.result(again)
                 assert shown(await saying) == [(0, "said 0")]
