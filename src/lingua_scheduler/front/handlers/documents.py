@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from lingua_scheduler.front.auth import PAGE
 from lingua_scheduler.front.openapi import asyncapi, openapi
@@ -67,7 +68,7 @@ def sdk(name: str) -> Callable[[Desk, Request], Awaitable[Reply]]:
         """A JavaScript module, open to all."""
         reply, tag = _module(name)
         known = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
-        return replace(reply, status=304, body=b"") if known & {tag, "*"} else reply
+        return msgspec.structs.replace(reply, status=304, body=b"") if known & {tag, "*"} else reply
 
     return module
 
