@@ -48,7 +48,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The other end of a WebSocket. Without a principal it must show a token in its first message."""
+    """The other end of a WebSocket. Without a principal it must show a token in its first message; nobody may."""
 
     principal: Principal | None
     #: Its address; "" if it has none.
@@ -105,11 +105,16 @@ class Auth:
         admitted = self.admit(scope, client, token)
         return None if isinstance(admitted, Refusal) and token is None else admitted
 
-    def admit_token(self, scope: str, token: str | None) -> Principal | Refusal:
-        """Whoever had to show a token in his first message, and showed this."""
+    def admit_first(self, scope: str, peer: Peer, token: str | None) -> Principal | Refusal:
+        """Whoever shows this token in his first message; None: he shows none there.
+
+        Who was known when he connected stays who he is.
+        """
+        if peer.principal is not None and (peer.principal.name or token is None):
+            return peer.principal
         if token is None:
             return Refusal("UNAUTHENTICATED", "This door needs a token, in a header or in the first message.")
-        return self.admit(scope, "", token)
+        return self.admit(scope, peer.client, token)
 
     def node_secret(self, node_id: str, principal: Principal, epoch: str) -> str | None:
         """What a node shows with its HTTP messages, so that nobody else speaks for it; None without tokens.

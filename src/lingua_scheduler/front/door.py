@@ -18,7 +18,7 @@ from lingua_scheduler.front.socket import Socket
 from lingua_scheduler.front.trace import Trace
 from lingua_scheduler.front.web import Reply, Request, refused
 from lingua_scheduler.protocol.codec import encode
-from lingua_scheduler.protocol.errors import CloseCode, refusal_of
+from lingua_scheduler.protocol.errors import CloseCode, close_code_of, refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -225,8 +225,7 @@ class Door:
         client = _client_of(scope)
         principal = self._desk.auth.admit_socket(scope_name, client, token_in(headers, scope["subprotocols"]))
         if isinstance(principal, Refusal):
-            code = CloseCode.UNAUTHENTICATED if principal.code == "UNAUTHENTICATED" else CloseCode.FORBIDDEN
-            await socket.close(code, principal.detail, trace_id)
+            await socket.close(close_code_of(principal), principal.detail, trace_id)
             return
         self._sockets.add(socket)
         try:

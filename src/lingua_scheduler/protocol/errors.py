@@ -162,6 +162,11 @@ CLOSES: Final[dict[CloseCode, Close]] = {
 }
 
 
+def close_code_of(refusal: Refusal) -> CloseCode:
+    """What a socket is closed with whose peer is not let in."""
+    return CloseCode.UNAUTHENTICATED if refusal.code == "UNAUTHENTICATED" else CloseCode.FORBIDDEN
+
+
 def farewell(
     code: CloseCode, detail: str = "", trace_id: str | None = None, after_ms: int | None = None
 ) -> ErrorMessage | None:

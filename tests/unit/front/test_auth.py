@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lingua_scheduler.config import ConfigError, load
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.front.auth import Auth, Principal, token_in
+from lingua_scheduler.front.auth import Auth, Peer, Principal, token_in
 
 NODE, SESSION, ADMIN, METRICS = (f"{name}-token-0123456789" for name in ("node", "session", "admin", "metrics"))
 ALL = {
@@ -112,9 +112,22 @@ def test_a_socket_may_show_its_token_later_but_not_a_wrong_one() -> None:
     assert code(doors.admit_socket("node", "10.0.0.1", "junk")) == "UNAUTHENTICATED"
     assert isinstance(doors.admit_socket("node", "10.0.0.1", NODE), Principal)
     assert isinstance(with_all(nodes="open").admit_socket("node", "10.0.0.1", None), Principal)
-    assert code(doors.admit_token("node", None)) == "UNAUTHENTICATED"
-    assert code(doors.admit_token("node", SESSION)) == "FORBIDDEN"
-    assert isinstance(doors.admit_token("node", NODE), Principal)
+    unknown = Peer(None, "10.0.0.1", None, "t1")
+    assert code(doors.admit_first("node", unknown, None)) == "UNAUTHENTICATED"
+    assert code(doors.admit_first("node", unknown, SESSION)) == "FORBIDDEN"
+    assert isinstance(doors.admit_first("node", unknown, NODE), Principal)
+
+
+def test_who_came_in_as_nobody_may_still_say_who_he_is_and_who_is_known_stays_who_he_is() -> None:
+    nobody, app = Principal("", frozenset({"session"})), Principal("app", frozenset({"session"}))
+    for rule in ("open", "10.0.0.0/8"):
+        doors, peer = with_all(sessions=rule), Peer(nobody, "10.0.0.1", None, "t1")
+        assert doors.admit_first("session", peer, None) == nobody
+        assert doors.admit_first("session", peer, SESSION) == app
+        assert doors.admit_first("session", peer, "junk") == nobody
+        known = Peer(app, "10.0.0.1", None, "t1")
+        assert doors.admit_first("session", known, None) == app
+        assert doors.admit_first("session", known, ADMIN) == app
 
 
 def test_a_node_speaks_only_for_itself() -> None:

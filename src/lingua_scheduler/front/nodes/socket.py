@@ -26,12 +26,12 @@ from lingua_scheduler.front.nodes.phases import (
 from lingua_scheduler.front.nodes.roster import Roster
 from lingua_scheduler.front.nodes.words import PATIENCE_S, RESULT_PATIENCE_S, Words
 from lingua_scheduler.protocol.codec import encode
-from lingua_scheduler.protocol.errors import CloseCode, error_message, refusal_of
+from lingua_scheduler.protocol.errors import CloseCode, close_code_of, error_message, refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from lingua_scheduler.front.auth import Peer, Principal
+    from lingua_scheduler.front.auth import Peer
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.front.nodes.phases import Act
     from lingua_scheduler.front.socket import Socket
@@ -94,10 +94,9 @@ class _Entrance:
                         raise TypeError(f"{act} of somebody who is not registered")
 
     async def _enter(self, enter: Enter) -> tuple[Link, Live] | None:
-        principal = self._principal(enter.token)
+        principal = self._desk.auth.admit_first("node", self._peer, enter.token)
         if isinstance(principal, Refusal):
-            is_unknown = principal.code == "UNAUTHENTICATED"
-            await self._close(CloseCode.UNAUTHENTICATED if is_unknown else CloseCode.FORBIDDEN, principal.detail)
+            await self._close(close_code_of(principal), principal.detail)
             return None
         connection, roster = new_connection(), _roster(self._desk)
         answer = await roster.register(enter, connection, principal.name)
@@ -112,9 +111,6 @@ class _Entrance:
         self._desk.links.add(link)
         roster.do(link, acts)
         return link, live
-
-    def _principal(self, token: str | None) -> Principal | Refusal:
-        return self._peer.principal or self._desk.auth.admit_token("node", token)
 
     async def _close(self, code: CloseCode, detail: str) -> None:
         await self._socket.close(code, detail, self._peer.trace_id)

@@ -11,11 +11,11 @@ from lingua_scheduler.front.sessions.effects import Close, Effect, Pong, Write
 from lingua_scheduler.front.sessions.manners import read_message
 from lingua_scheduler.front.sessions.opening import Begin, Opening, Resume, unknown_session
 from lingua_scheduler.protocol.codec import encode
-from lingua_scheduler.protocol.errors import CloseCode
+from lingua_scheduler.protocol.errors import CloseCode, close_code_of
 from lingua_scheduler.protocol.frames import PongFrame, encode_frame
 
 if TYPE_CHECKING:
-    from lingua_scheduler.front.auth import Peer, Principal
+    from lingua_scheduler.front.auth import Peer
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.front.sessions.session import Session
     from lingua_scheduler.front.sessions.sessions import Sessions
@@ -77,10 +77,9 @@ class _Entrance:
 
     async def _find(self, wanted: Begin | Resume) -> tuple[Session, Connection] | list[Effect]:
         trace_id = wanted.init.trace_id or self._peer.trace_id
-        principal = self._principal(wanted)
+        principal = self._desk.auth.admit_first("session", self._peer, wanted.init.token)
         if isinstance(principal, Refusal):
-            unknown = principal.code == "UNAUTHENTICATED"
-            return [Close(CloseCode.UNAUTHENTICATED if unknown else CloseCode.FORBIDDEN, principal.detail)]
+            return [Close(close_code_of(principal), principal.detail)]
         connection = Connection(self._socket)
         if isinstance(wanted, Resume):
             session = await self._sessions.resume(wanted, principal.name)
@@ -103,11 +102,6 @@ class _Entrance:
         if refusal.code == "RATE_LIMITED":
             return [Close(CloseCode.RATE_LIMITED, refusal.detail, refusal.after_ms)]
         return self._opening.manners.bad(refusal, trace_id)
-
-    def _principal(self, wanted: Begin | Resume) -> Principal | Refusal:
-        if self._peer.principal is not None:
-            return self._peer.principal
-        return self._desk.auth.admit_token("session", wanted.init.token)
 
     async def _carry(self, effects: list[Effect]) -> None:
         for effect in effects:
