@@ -209,6 +209,47 @@ class TestPoll:
         assert (await house.post("/v1/node/poll", {}, 400))["detail"] == "node_id: missing"
 
 
+class TestTwoHands:
+    """Whoever registered last speaks for the node, by whichever door he came."""
+
+    async def test_a_registration_over_http_takes_the_place_of_an_open_socket(self, house: House) -> None:
+        async with house.node("node-123") as node:
+            await node.register()
+            placed = await house.dispatch()
+            assert (await node.job())["attempt_id"] == 1
+            await house.post("/v1/node/register", NODE | {"running": None})
+            assert (await node.gone())[0] == 4409
+        second = await house.dispatch()
+        (found,) = (await house.post("/v1/node/poll", {"node_id": "node-123"}))["jobs"]
+        assert (found["job_id"], found["attempt_id"]) == (second["job_id"], 1)
+        assert [message for message in node.heard if message["type"] == "job_assign"] == []
+        for job_id in (placed["job_id"], second["job_id"]):
+            done = {"job_id": job_id, "attempt_id": 1, "node_id": "node-123", "status": "ok"}
+            assert (await house.post("/v1/job/done", done))["state"] == "FINISHED"
+
+    async def test_one_that_is_refused_replaces_nobody(self, house: House) -> None:
+        async with house.node("node-123") as node:
+            await node.register()
+            await house.post("/v1/node/register", NODE | {"semantic_langs": []}, 400)
+            placed = await house.dispatch()
+            await node.result(await node.job())
+            assert (await house.ended(placed["job_id"]))["state"] == "FINISHED"
+
+    async def test_a_node_on_a_socket_has_no_mailbox(self, house: House) -> None:
+        await house.post("/v1/node/register", NODE)
+        poll = {"node_id": "node-123", "wait_ms": 15_000}
+        polling = asyncio.create_task(house.post("/v1/node/poll", poll, 409))
+        async with house.node("node-123") as node:
+            await node.register(features=("job_ack",))
+            placed = await house.dispatch()
+            job = await node.job()
+            for refused in (await polling, await house.post("/v1/node/poll", poll, 409)):
+                assert (refused["error"], refused["retryable"]) == ("STALE_ATTEMPT", False)
+                assert "register over HTTP" in refused["detail"]
+            await node.result(job)
+            assert (await house.ended(placed["job_id"]))["state"] == "FINISHED"
+
+
 async def test_offline_takes_it_out_of_its_pools_at_once(house: House) -> None:
     await house.post("/v1/node/register", NODE)
     placed = await house.dispatch()

@@ -96,6 +96,15 @@ async def test_what_a_node_works_on_and_nobody_gave_it_is_not_in_its_mailbox(wor
     assert await mailbox(world) == [(C, 1)]
 
 
+async def test_a_node_on_a_socket_has_none_until_it_registers_without(world: World) -> None:
+    await join(world, connection="s1")
+    await bring(world, "DISPATCHED")
+    refused = await mailbox(world)
+    assert code_of(refused) == "STALE_ATTEMPT"
+    await join(world)
+    assert await mailbox(world) == [(A, 1)]
+
+
 async def test_a_node_that_nobody_knows_has_none(world: World) -> None:
     assert code_of(await mailbox(world)) == "UNKNOWN_NODE"
     assert code_of(await mailbox(world, "n{1}")) == "INVALID_MESSAGE"

@@ -1,15 +1,18 @@
 #!lua flags=no-writes
 --[[ mailbox: the attempts that were handed to a node and that it has not accepted yet.
-  KEYS  nodes · jobs · leases
+  KEYS  profiles · jobs · leases
   ARGV  now_ms rules, then for each: { node_id }
-  OUT   MAILBOX { job_id attempt } | UNKNOWN_NODE                                                                   ]]
+  OUT   MAILBOX { job_id attempt } | UNKNOWN_NODE | STALE_ATTEMPT (it has a socket: its work is written there)      ]]
 -- include: leases_of
 local answers = {}
 
 for i = 3, #ARGV do
   local node_id = cmsgpack.unpack(ARGV[i])[1]
   local answer, found = { "UNKNOWN_NODE" }, {}
-  if redis.call("HEXISTS", KEY.nodes, node_id) == 1 then
+  local profile = redis.call("HGET", KEY.profiles, node_id)
+  if profile and cmsgpack.unpack(profile)[PROFILE.connection] ~= "" then
+    answer = { "STALE_ATTEMPT" }
+  elseif profile then
     for _, lease in ipairs(leases_of(node_id)) do
       -- A node may also hold what nobody knows, or what was given to another since.
       local packed = redis.call("HGET", KEY.jobs, lease[2])

@@ -16,15 +16,23 @@ class _Mailbox(Answer, frozen=True, tag="MAILBOX"):
     attempts: list[tuple[str, int]]
 
 
-_MAILBOX: Final = Face("views/mailbox", _Mailbox, refuses=("UNKNOWN_NODE",))
+_MAILBOX: Final = Face("views/mailbox", _Mailbox, refuses=("UNKNOWN_NODE", "STALE_ATTEMPT"))
+_HAS_A_SOCKET: Final = "node_id: {node_id} is on a socket, and its work is written there; to poll, register over HTTP."
 
 
 async def read_mailbox(engine: Engine, cell: str, node_id: str) -> list[tuple[str, int]] | Refusal:
-    """Job and attempt of everything that is DISPATCHED to the node, the oldest job id first; until it accepts them."""
+    """Job and attempt of everything that is DISPATCHED to the node, the oldest job id first; until it accepts them.
+
+    A node that is on a socket has no mailbox.
+    """
     try:
         cell = check_cell(cell)
         item = pack((check_id("node_id", node_id),))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _MAILBOX(engine, cell, item)
-    return refuse(answer.code, node_id=node_id) if isinstance(answer, No) else answer.attempts
+    if not isinstance(answer, No):
+        return answer.attempts
+    if answer.code == "STALE_ATTEMPT":
+        return Refusal(answer.code, _HAS_A_SOCKET.format(node_id=node_id))
+    return refuse(answer.code, node_id=node_id)

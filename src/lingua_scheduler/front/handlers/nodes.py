@@ -50,6 +50,8 @@ async def register_node(desk: Desk, request: Request) -> Said:
     )
     if isinstance(registered, Refusal):
         return registered
+    # Before anything else is waited for: whoever registered last speaks for the node.
+    desk.links.replace(node_id)
     draining = registered.standing == Standing.draining
     return RegisterAnswer(
         ok=True,

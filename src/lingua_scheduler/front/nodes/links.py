@@ -123,9 +123,13 @@ class Links:
 
     def add(self, link: Link) -> None:
         """Take a link in. The older one of the same node is told that it was replaced."""
-        older = self._by_node.get(link.node_id)
+        self.replace(link.node_id)
         self._by_node[link.node_id] = link
-        if older is not None and older is not link:
+
+    def replace(self, node_id: str) -> None:
+        """The node has registered elsewhere, or without a socket: its link gets nothing more, and is told why."""
+        older = self._by_node.pop(node_id, None)
+        if older is not None:
             older.hang_up(CloseCode.REPLACED)
 
     def remove(self, link: Link) -> None:
