@@ -1,8 +1,8 @@
 """Broken infrastructure, as exceptions. A business "no" is not here: it is a value, see `refusal`.
 
 LinguaError
-├── DependencyDown    nothing was executed, the state engine cannot serve now      retry
-├── OutcomeUnknown    written, but no reply came: it may or may not have happened   resend, same op id
+├── DependencyDown    nothing was changed, the state engine cannot serve now        retry
+├── OutcomeUnknown    a write was sent, but no reply came: it may have happened     resend, same op id
 ├── ScriptFailed      a script died: a bug of ours, or foreign data under our keys  report
 ├── EngineUnfit       no engine can be used by that URL, or not as it is set up      change what it says
 ├── EngineMissing     there is no valkey-server or redis-server to start            install
@@ -20,7 +20,7 @@ class LinguaError(Exception):
 
 
 class DependencyDown(LinguaError):
-    """The state engine cannot serve, and this call was not executed. `reason` tells the cases apart."""
+    """The state engine cannot serve, and this call changed nothing. `reason` tells the cases apart."""
 
     code = "SCHEDULER_DEPENDENCY_DOWN"
     retryable = True
@@ -32,7 +32,7 @@ class DependencyDown(LinguaError):
 
 
 class OutcomeUnknown(LinguaError):
-    """The call was written, but its reply was lost. Send it again with the same op id to learn what happened."""
+    """The call was a write, and its reply was lost. Send it again with the same op id to learn what happened."""
 
     code = "OUTCOME_UNKNOWN"
     retryable = True

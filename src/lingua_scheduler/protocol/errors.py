@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from lingua_scheduler.core.errors import OutcomeUnknown
 from lingua_scheduler.core.refusal import CODES, Breakdown, Refusal, refuse
 from lingua_scheduler.protocol.fields import Message
 
@@ -103,6 +104,8 @@ def retry_after(body: RefusalBody) -> str | None:
 
 def refusal_of(error: LinguaError) -> Refusal:
     """Broken infrastructure, as whoever asked is told. What broke exactly is for the log."""
+    if isinstance(error, OutcomeUnknown) and not error.request_id:
+        return Refusal(error.code, "It may or may not have happened; send it again, a repeat does no harm.")
     return refuse(error.code if error.code in CODES else "INTERNAL")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import hiredis
 
-from lingua_scheduler.core.errors import ScriptFailed
+from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown, ScriptFailed
 from lingua_scheduler.store.resp import fail
 
 if TYPE_CHECKING:
@@ -71,6 +71,10 @@ class Batch:
             fail(future, failure)
         self.engine.settled()
 
+    def lost(self, why: str) -> None:
+        """Of a script that only reads nothing is unknown: nothing happened, and nothing was learned."""
+        self.fail(partial(DependencyDown, "SILENT", why) if self.script.reads_only else partial(OutcomeUnknown, why))
+
     def gone(self) -> bool:
         return all(future.done() for future in self.futures)
 
@@ -91,6 +95,9 @@ class Load:
 
     def fail(self, failure: Failure) -> None:
         """The batch behind it fails by itself."""
+
+    def lost(self, why: str) -> None:
+        """So it does here."""
 
     def gone(self) -> bool:
         return False

@@ -72,6 +72,11 @@ class Script:
     #: How many items one run may have; the engine's client has a bound for all scripts too.
     most: int = sys.maxsize
 
+    @property
+    def reads_only(self) -> bool:
+        """Whether it can change nothing, by its flags."""
+        return "no-writes" in self.source.partition("\n")[0]
+
     def line(self, number: int) -> str:
         """The composed line that an error message of the engine names."""
         lines = self.source.splitlines()

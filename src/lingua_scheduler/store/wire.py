@@ -41,7 +41,10 @@ class Waiter(Protocol):
         """Take the reply; error replies come as `hiredis.ReplyError`."""
 
     def fail(self, failure: Failure) -> None:
-        """There will be no reply."""
+        """It was not executed: there will be no reply."""
+
+    def lost(self, why: str) -> None:
+        """It was sent, and there will be no reply: it may have been executed."""
 
     def gone(self) -> bool:
         """Nobody waits any more, so what was not sent need not be."""
@@ -65,6 +68,9 @@ class Call:
 
     def fail(self, failure: Failure) -> None:
         fail(self.future, failure)
+
+    def lost(self, why: str) -> None:
+        fail(self.future, partial(OutcomeUnknown, why))
 
     def gone(self) -> bool:
         return self.future.done()
@@ -114,9 +120,8 @@ class Wire(asyncio.BufferedProtocol):
         waiters, self.waiters = self.waiters, deque()
         self.size = 0
         self._on_lost(self)
-        failure = partial(OutcomeUnknown, f"sent, but no reply came: {why}")
         for waiter in waiters:
-            waiter.fail(failure)
+            waiter.lost(f"sent, but no reply came: {why}")
 
     # What the transport calls.
 

@@ -99,10 +99,12 @@ def test_who_knows_better_when_to_come_again_says_so() -> None:
 
 
 def test_an_unknown_outcome_comes_with_the_id_to_ask_again() -> None:
-    refusal = refusal_of(OutcomeUnknown("the reply was lost"))
+    refusal = refusal_of(OutcomeUnknown("the reply was lost", "r1"))
     assert wire(refusal_body(refusal, request_id="r1"))["request_id"] == "r1"
     assert wire(error_message(refusal, request_id="r1"))["request_id"] == "r1"
     assert "request_id" in refusal.detail
+    # Of what nobody can name there is none, and nobody is told of one.
+    assert "request_id" not in refusal_of(OutcomeUnknown("the reply was lost")).detail
 
 
 @pytest.mark.parametrize(

@@ -257,6 +257,19 @@ async def test_closing_ends_every_call_with_the_truth(server: Server, request: p
     await engine.close()
 
 
+async def test_of_a_script_that_only_reads_nothing_is_unknown(server: Server, request: pytest.FixtureRequest) -> None:
+    engine = await Engine.connect(server.url, prefix=request.node.name)
+    look = compose("look", lambda _: "#!lua flags=no-writes\nreturn { 'seen' }")
+    assert await engine.run(look, "c0", (b"x",)) == b"seen"
+    sent = [engine.run(look, "c0", (b"x",)), engine.run(ACK, "c0", (b"x",))]
+    await asyncio.sleep(0)
+    await engine.close()
+    read, write = await asyncio.gather(*sent, return_exceptions=True)
+    assert isinstance(read, DependencyDown)
+    assert read.reason == "SILENT"
+    assert isinstance(write, OutcomeUnknown)
+
+
 def test_a_loop_that_ends_before_the_engine_is_closed_ends_quietly(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
