@@ -11,7 +11,7 @@ from tests.support.house import House
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.house import Node
+    from tests.support.people import Node
     from tests.support.servers import Server
 
 FLEET, ABROAD, APP = "nodes-of-the-fleet", "nodes-of-abroad-1", "caller-one-token"

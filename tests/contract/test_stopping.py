@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from tests.support.house import House, somebody_waits
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.views.cell import read_cell
+from tests.support.house import CELL, House, eventually, somebody_waits
 from tests.support.people import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -48,6 +50,29 @@ async def test_what_began_comes_to_its_end(house: House) -> None:
     assert (await house.post("/v1/node/heartbeat", {"node_id": "n1"}))["ok"]
     assert (await house.get(f"/v1/job/{first['job_id']}"))["state"] == "FINISHED"
     assert (await house.get("/livez")) == {"ok": True}
+
+
+@pytest.mark.parametrize("request_id", [None, "r1"])
+async def test_whoever_waits_for_a_slot_is_sent_away_at_once(house: House, request_id: str | None) -> None:
+    """His job goes on if he can ask for it elsewhere; if not, nobody will do it in vain."""
+    await house.post("/v1/node/register", NODE | {"max_concurrent_jobs": 1})
+    first = await house.dispatch()
+    said = {"session_id": "s", "src_lang": "en", "tgt_lang": "zh", "request_id": request_id}
+    sent = house.http.post("/v1/dispatch/f2f", json=said | {"options": {"wait_ms": 60_000}})
+    waiting = asyncio.create_task(sent)
+
+    async def is_waiting() -> bool:
+        cell = await read_cell(house.serving.app.engine, CELL)
+        assert not isinstance(cell, Refusal)
+        return bool(cell.queue)
+
+    await eventually(is_waiting)
+    house.serving.desk.drain()
+    answer = await waiting
+    assert (answer.status_code, answer.json()["error"]) == (503, "SHUTTING_DOWN")
+    assert answer.headers["connection"] == "close"
+    assert await is_waiting() == (request_id is not None)
+    assert (await house.post("/v1/job/cancel", {"job_id": first["job_id"]}))["state"] == "CANCELLED"
 
 
 async def test_an_open_poll_is_answered_and_is_the_last_on_its_connection(house: House) -> None:

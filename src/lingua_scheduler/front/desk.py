@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,8 @@ from lingua_scheduler.front.nodes.links import Links
 from lingua_scheduler.front.stats import Stats
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from lingua_scheduler.config import Settings
     from lingua_scheduler.core.limits import Limits
     from lingua_scheduler.front.auth import Auth
@@ -54,6 +57,8 @@ class Desk:
     is_draining: asyncio.Event = field(default_factory=asyncio.Event)
     #: Its time is up: whoever still waits for the end of a job is answered.
     is_closing: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Requests that wait for a slot.
+    waiting: set[asyncio.Task[object]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.buckets = Buckets(self.engine, self.settings)
@@ -64,9 +69,30 @@ class Desk:
         talks = self.settings.sessions
         return max(self.settings.jobs.result_ttl_ms, talks.resume_window_ms + talks.gap_ms + _MARGIN_MS)
 
+    @contextlib.contextmanager
+    def may_wait(self) -> Iterator[Callable[[], None]]:
+        """Somebody may have to wait for a slot. He calls what he is given when he does.
+
+        From then on he is cancelled when the instance stops: nothing of his is under way, and it may take long.
+        """
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a request has one
+
+        def waits() -> None:
+            self.waiting.add(task)
+            if self.is_draining.is_set():
+                task.cancel()
+
+        try:
+            yield waits
+        finally:
+            self.waiting.discard(task)
+
     def drain(self) -> None:
         """Nobody new, and nodes find their work elsewhere. What began may end."""
         self.is_draining.set()
+        for task in self.waiting:
+            task.cancel()
         self.delivery.wake()
 
     def close(self) -> None:

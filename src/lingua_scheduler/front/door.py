@@ -94,7 +94,7 @@ class Door:
         except asyncio.CancelledError:
             if not self._desk.is_draining.is_set():
                 raise
-            reply = refused(refuse("SHUTTING_DOWN"), trace.id)
+            reply = _farewell(refuse("SHUTTING_DOWN"), trace.id)
         except Exception:
             log.exception("%s %s failed, trace %s", scope["method"], scope["path"], trace.id)
             reply = refused(refuse("INTERNAL"), trace.id)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import httpx2
 from websockets.exceptions import ConnectionClosed
 
-from tests.support.house import Heap
+from tests.support.house import Heap, eventually
 
 if TYPE_CHECKING:
     from tests.scenarios.doors.conftest import Start
@@ -54,6 +54,23 @@ async def test_every_job_that_was_accepted_ends(serve: Start) -> None:
         assert (await scheduler.ended(job_id))["state"] == "FINISHED"
     staying.cancel()
     await node.close()
+
+
+async def test_nobody_who_waits_for_a_slot_holds_it_up(serve: Start) -> None:
+    scheduler = await serve(server__drain_ms="3600000")
+    async with scheduler.node() as node:
+        await node.register(slots=1)
+        await scheduler.dispatch()
+        said = {"session_id": "room-889", "src_lang": "en", "tgt_lang": "zh", "options": {"wait_ms": 60_000}}
+        waiting = asyncio.create_task(scheduler.http.post("/v1/dispatch/f2f", json=said))
+
+        async def is_waiting() -> bool:
+            return bool((await scheduler.get("/api/v1/stats"))["jobs"]["waiting"])
+
+        await eventually(is_waiting)
+        assert await scheduler.stop() == 0
+        answer = await waiting
+        assert (answer.status_code, answer.json()["error"]) == (503, "SHUTTING_DOWN")
 
 
 async def test_a_socket_is_told_to_come_back(scheduler: Scheduler) -> None:

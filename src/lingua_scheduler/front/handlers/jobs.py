@@ -64,9 +64,16 @@ async def dispatch_job(desk: Desk, request: Request) -> Said:
     )
     entry = Entry(desk, name, said, limits, trace_id)
     try:
-        submitted = await desk.delivery.place(
-            ask, assignment, principal=name, request_id=said.request_id or "", trace_id=trace_id, enters=entry.enter
-        )
+        with desk.may_wait() as waits:
+            submitted = await desk.delivery.place(
+                ask,
+                assignment,
+                principal=name,
+                request_id=said.request_id or "",
+                trace_id=trace_id,
+                enters=entry.enter,
+                waits=waits,
+            )
     except BaseException:
         entry.lost()
         raise
