@@ -166,7 +166,9 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
             begin=partial(check_schema, engine, app.cell),
             refill=refill,
             clock=desk.clock,
+            settle_ms=settings.nodes.heartbeat_interval_ms,
         )
+        app.submitter.ask_before_a_final_no(watcher.is_refilling)
         # Before anybody comes in: its first look sets the clock.
         await watcher.turn()
         desk.started_at_ms = desk.clock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,9 @@ class Instance:
         self.refilled = 0
         self.fails = False
         begin = partial(check_schema, world.engine, CELL)
-        self.watcher = Watcher(world.engine, CELL, 1_000, begin=begin, refill=self._refill, clock=clock)
+        self.watcher = Watcher(
+            world.engine, CELL, 1_000, begin=begin, refill=self._refill, clock=clock, settle_ms=15_000
+        )
 
     async def _refill(self) -> None:
         if self.fails:
@@ -86,6 +89,29 @@ async def test_what_could_not_be_entered_is_entered_with_the_next_look(world: Wo
     assert await second.look() == 1
     first.fails = False
     assert [await first.look() for _ in range(2)] == [1, 1]
+
+
+async def test_many_who_look_at_once_enter_everything_once(world: World) -> None:
+    instance = Instance(world, Clock())
+    await instance.look()
+    await empty(world)
+    assert await asyncio.gather(*(instance.look() for _ in range(5))) == [1] * 5
+
+
+async def test_what_is_missing_may_be_on_its_way_for_a_while_after_the_engine_was_emptied(world: World) -> None:
+    machine_ms = 1_000
+    instance = Instance(world, Clock(lambda: machine_ms))
+    asks = instance.watcher.is_refilling
+    assert not await asks(), "the first look"
+    assert not await asks()
+    await empty(world)
+    assert await asks()
+    assert instance.refilled == 1
+    machine_ms += 14_999
+    assert await asks()
+    machine_ms += 1
+    assert not await asks()
+    assert instance.refilled == 1
 
 
 async def test_a_cell_that_another_release_began_anew_is_left_alone(world: World) -> None:

@@ -22,7 +22,7 @@ from lingua_scheduler.views.node import read_node
 from lingua_scheduler.views.whereabouts import At, Waits, read_whereabouts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from lingua_scheduler.core.records import Event
     from lingua_scheduler.front.ask import Ask, Tags
@@ -33,6 +33,10 @@ _OFTEN_MS: Final = 100
 _SELDOM_MS: Final = 1_000
 #: All look at the strokes of one clock, so that the looks of a stroke travel as one call.
 _STROKE_S: Final = 0.05
+
+#: What is said of a fleet that cannot do a job, whoever is free.
+_FINAL: Final = ("NO_CAPABLE_NODE", "PREFERRED_NODE_NOT_CAPABLE")
+_EMPTIED: Final = "The state engine was emptied, and the nodes are being entered again; nothing was accepted."
 
 #: Policies that ask where the session's last job went.
 _REMEMBERING: Final = ("spread", "sticky_pool")
@@ -76,6 +80,8 @@ class Placer:
         self._policy = policy
         self._ears: dict[str, set[_Ear]] = {}
         self._turns = Turns()
+        #: Asked before a final no: the fleet may only be on its way back into an engine that was emptied.
+        self.is_refilling: Callable[[], Awaitable[bool]] = _never
 
     def hear(self, event: Event) -> None:
         """What a relayer of this process brings: whoever waits for the job looks at once."""
@@ -191,7 +197,13 @@ class Placer:
         )
         if tags.at_once is not None and isinstance(answer, Placed) and answer.is_new:
             tags.at_once(job_id, answer, index)
+        if isinstance(answer, Refusal) and answer.code in _FINAL and await self.is_refilling():
+            return Refusal("SCHEDULER_DEPENDENCY_DOWN", _EMPTIED)
         return answer
+
+
+async def _never() -> bool:
+    return False
 
 
 def _pause_ms(waits: Waits) -> int:

@@ -25,7 +25,7 @@ from lingua_scheduler.front.placing import Placer
 from lingua_scheduler.views.whereabouts import At, read_whereabouts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from lingua_scheduler.core.records import Event
     from lingua_scheduler.front.ask import Ask, AtOnce, Enters
@@ -50,6 +50,10 @@ class Submitter:
         self._rules = rules
         self._policy = policy
         self._placer = Placer(engine, cell, policy)
+
+    def ask_before_a_final_no(self, is_refilling: Callable[[], Awaitable[bool]]) -> None:
+        """Whoever knows whether the engine was emptied just now is asked before a job is refused for ever."""
+        self._placer.is_refilling = is_refilling
 
     def hear(self, event: Event) -> None:
         """What a relayer of this process brings: whoever waits for the job looks at once."""

@@ -5,6 +5,7 @@ It also hears what time it is there.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -36,14 +37,25 @@ class Watcher(Loop):
         begin: Callable[[], Awaitable[int]],
         refill: Callable[[], Awaitable[None]],
         clock: Clock,
+        settle_ms: int = 0,
     ) -> None:
+        """`settle_ms`: for so long nodes may come back by themselves that nobody here holds."""
         super().__init__(interval_ms)
         self._engine = engine
         self._cell = cell
         self._begin = begin
         self._refill = refill
         self._clock = clock
+        self._settle_ms = settle_ms
         self._birth: int | None = None
+        self._entering = asyncio.Lock()
+        #: Until when, on this machine, not all that was there may be there again.
+        self._settled_ms = 0
+
+    async def is_refilling(self) -> bool:
+        """Whether the cell was emptied just now: what is not in it may be on its way. Asked before a final no."""
+        await self.turn()
+        return self._clock.local() < self._settled_ms
 
     async def turn(self) -> bool:
         """Look once. `begin` marks a cell that is empty and says its birth; the first one that is seen is ours.
@@ -55,9 +67,17 @@ class Watcher(Loop):
         assert isinstance(schema, Schema)  # noqa: S101 - the cell has a name
         self._clock.heard(schema.now_ms, asked_ms)
         if schema.birth != self._birth:
-            birth = await self._begin()
-            if self._birth is not None:
-                log.warning("the engine was emptied: nodes and sessions are entered again")
-                await self._refill()
-            self._birth = birth
+            async with self._entering:
+                await self._enter()
         return False
+
+    async def _enter(self) -> None:
+        birth = await self._begin()
+        if birth == self._birth:
+            # Somebody who saw it, too, was faster.
+            return
+        if self._birth is not None:
+            log.warning("the engine was emptied: nodes and sessions are entered again")
+            self._settled_ms = self._clock.local() + self._settle_ms
+            await self._refill()
+        self._birth = birth

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.support.house import empty
 
@@ -28,6 +28,26 @@ async def test_the_fleet_serves_again_by_itself(scheduler: Scheduler, store: Ser
         job = await node.job(utterance_index=1)
         await node.result(job)
         assert (await client.end_of(1))["type"] == "translation_result"
+
+
+async def test_nobody_is_told_meanwhile_that_there_is_no_node_for_him(serve: Start, store: Server) -> None:
+    """The first who asks finds out, long before anybody looks; and those that poll have the time of a heartbeat."""
+    scheduler = await serve(loops__watch_interval_ms="30000", nodes__socket_beat_ms="30000")
+    polling = {"node_id": "p1", "semantic_langs": ["fr"]}
+    async with scheduler.node() as node:
+        await node.register()
+        await scheduler.post("/v1/node/register", polling)
+        await empty(store)
+        refused = await scheduler.dispatch(status=503)
+        assert (refused["error"], refused["retryable"]) == ("SCHEDULER_DEPENDENCY_DOWN", True)
+        await node.next("node_register_ack")
+        await scheduler.dispatch()
+        await node.result(await node.job())
+        french: dict[str, Any] = {"src_lang": "fr", "tgt_lang": "fr"}
+        assert (await scheduler.dispatch("room-889", 503, **french))["error"] == "SCHEDULER_DEPENDENCY_DOWN"
+        await scheduler.post("/v1/node/register", polling)
+        placed = await scheduler.dispatch("room-889", **french)
+        await scheduler.post("/v1/job/cancel", {"job_id": placed["job_id"]})
 
 
 async def test_every_instance_brings_back_what_it_holds(serve: Start, store: Server) -> None:
