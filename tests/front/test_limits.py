@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.support.servers import Server
 
 KEY = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+UPGRADE = b"GET /ws/node HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"
 HEAD = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n"
 
 
@@ -217,6 +218,12 @@ async def test_who_does_not_read_the_answer_is_cut_off(door: Open) -> None:
     "head",
     [
         b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        UPGRADE + KEY.replace(b"dGhlIHNhbXBsZSBub25jZQ==", b"c2hvcnQ="),
+        UPGRADE + KEY.replace(b"13", b"8"),
+        UPGRADE + KEY.replace(b"13", b"\xff"),
+        UPGRADE + KEY.replace(b"dGhl", b"\xff\xff"),
+        UPGRADE + b"traceparent: a\r\ntraceparent: b\r\n" + KEY.replace(b"13", b"8"),
+        UPGRADE.replace(b"GET", b"POST") + KEY,
         b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
         b"POST /ws/node HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
         b"GET /\xc3\xa4 HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n" + KEY,
@@ -227,7 +234,23 @@ async def test_who_does_not_read_the_answer_is_cut_off(door: Open) -> None:
 async def test_an_upgrade_that_is_none_ends(door: Open, head: bytes) -> None:
     async with Raw.connect(door.port) as raw:
         await raw.write(head)
-        assert (await raw.rest()).startswith(b"HTTP/1.1 4")
+        answer = await raw.answer()
+        assert answer.status in {400, 404}
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["traceparent"].split("-")[1] == answer.said["trace_id"]
+        assert (answer.said["retryable"], bool(answer.said["detail"])) == (False, True)
+        assert await raw.rest() == b""
+
+
+async def test_a_handshake_that_is_wrong_is_told_what_is_wrong(door: Open) -> None:
+    async with Raw.connect(door.port) as raw:
+        parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        await raw.write(UPGRADE + f"traceparent: {parent}\r\n".encode() + KEY.replace(b"13", b"8"))
+        answer = await raw.answer()
+        assert (answer.status, answer.said["error"]) == (400, "INVALID_MESSAGE")
+        assert "Sec-WebSocket-Version" in answer.said["detail"]
+        assert answer.headers["sec-websocket-version"] == "13"
+        assert answer.said["trace_id"] == "0af7651916cd43dd8448eb211c80319c"
 
 
 async def test_an_upgrade_to_something_else_is_a_plain_request(door: Open) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.datastructures import Headers
+from websockets.exceptions import InvalidHandshake
 from websockets.frames import Frame, Opcode
 
 from lingua_scheduler.core.refusal import CODES, Refusal, refuse
@@ -188,9 +190,9 @@ class HttpProtocol(HttpToolsProtocol):
         return cycle is not None and not cycle.response_complete
 
 
-def _last_answer(refusal: Refusal) -> bytes:
+def _last_answer(refusal: Refusal, trace: Trace | None = None, more: Iterable[tuple[str, str]] = ()) -> bytes:
     """The answer to what never became a request."""
-    trace = Trace.of(None)
+    trace = trace or Trace.of(None)
     reply = refused(refusal, trace.id)
     headers = (
         ("content-type", reply.content_type),
@@ -198,6 +200,7 @@ def _last_answer(refusal: Refusal) -> bytes:
         ("traceparent", trace.parent),
         ("connection", "close"),
         *reply.headers,
+        *more,
     )
     head = b"".join(f"{name}: {value}\r\n".encode() for name, value in headers)
     return STATUS_LINE[reply.status] + head + b"\r\n" + reply.body
@@ -211,16 +214,22 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     trace: Trace
 
     def handle_connect(self, event: Any) -> None:  # noqa: ANN401 - the handshake, which is uvicorn's business
+        try:
+            self.conn.process_request(event)
+        except (InvalidHandshake, ValueError) as why:
+            # It may quote what is no text.
+            said = f"{why!s:.200}".encode("ascii", "replace").decode()
+            self._refuse_handshake(f"This is no handshake of a WebSocket: {said}.", event.headers)
+            return
         super().handle_connect(event)
-        if not self.close_sent:
-            extensions: dict[str, Any] = self.scope["extensions"]
-            self.trace = Trace.of(_parent_in(self.scope["headers"]))
-            extensions["lingua"] = {"writable": self.writable, "trace": self.trace}
+        extensions: dict[str, Any] = self.scope["extensions"]
+        self.trace = _trace_in(event.headers)
+        extensions["lingua"] = {"writable": self.writable, "trace": self.trace}
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if not self.handshake_initiated and self.conn.handshake_exc is not None:
-            self._refuse_handshake()
+            self._refuse_handshake("This is no handshake of a WebSocket.", Headers())
 
     def handle_cont(self, event: Frame) -> None:
         """Pieces without end, or without content, are not collected."""
@@ -254,13 +263,14 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self.transport.write(Frame(Opcode.TEXT, last_word).serialize(mask=False))
         super().handle_parser_exception()
 
-    def _refuse_handshake(self) -> None:
-        """What asked to become a WebSocket does not know how."""
-        self.close_sent = self.handshake_complete = True
-        self.transport.write(_last_answer(Refusal("INVALID_MESSAGE", "This is no handshake of a WebSocket.")))
+    def _refuse_handshake(self, why: str, headers: Headers) -> None:
+        """What asked to become a WebSocket does not know how. It is told which version we speak."""
+        self.handshake_initiated = self.handshake_complete = self.close_sent = True
+        speaks = (("sec-websocket-version", "13"),)
+        self.transport.write(_last_answer(Refusal("INVALID_MESSAGE", why), _trace_in(headers), speaks))
         self.transport.close()
 
 
-def _parent_in(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+def _trace_in(headers: Headers) -> Trace:
     """The caller's own trace, if the handshake names one."""
-    return next((value.decode("latin-1") for name, value in headers if name == b"traceparent"), None)
+    return Trace.of(next(iter(headers.get_all("traceparent")), None))
