@@ -31,13 +31,29 @@ async def test_nodes(house: House) -> None:
 async def test_pages_of_nodes_have_each_of_them(house: House) -> None:
     names = {f"n{number:03}" for number in range(300)}
     await enrol(house, *names)
-    found: list[str] = []
-    cursor = "0"
-    while cursor:
+    found: list[list[str]] = []
+    cursor: str | None = ""
+    while cursor is not None:
         page = await house.get(f"/v1/nodes?limit=50&cursor={cursor}")
-        found += [node["node_id"] for node in page["nodes"]]
-        cursor = page.get("cursor") or ""
-    assert set(found) == names
+        found.append([node["node_id"] for node in page["nodes"]])
+        cursor = page.get("cursor")
+    assert [len(page) for page in found] == [50] * 6
+    assert [node_id for page in found for node_id in page] == sorted(names)
+
+
+async def test_a_page_of_nodes_is_as_long_as_was_asked_however_few_there_are(house: House) -> None:
+    await enrol(house, "n1", "n2", "n3", "n4")
+    for node_id in ("n1", "n3", "n4"):
+        await house.post(f"/v1/nodes/{node_id}/drain", {})
+    for query, pages in (("limit=2", ["n1 n2", "n3 n4"]), ("standing=draining&limit=1", ["n1", "n3", "n4"])):
+        cursor: str | None = ""
+        for expected in pages:
+            page = await house.get(f"/v1/nodes?{query}&cursor={cursor}")
+            assert " ".join(node["node_id"] for node in page["nodes"]) == expected
+            cursor = page.get("cursor")
+        assert cursor is None
+    assert (await house.get("/v1/nodes?standing=lost&limit=1")) == {"nodes": []}
+    assert "standing must be one of" in (await house.get("/v1/nodes?standing=tall", 400))["detail"]
 
 
 async def test_pools(house: House) -> None:
@@ -64,6 +80,20 @@ async def test_pages_of_pools_have_each_of_them_by_name(house: House) -> None:
         assert len(page["pools"]) == 4
     assert found == pairs
     assert (await house.get("/v1/pools?limit=0", 400))["error"] == "INVALID_MESSAGE"
+
+
+async def test_pools_of_one_source_or_target(house: House) -> None:
+    await enrol(house, "n1", semantic_langs=["de", "en"], nmt_pairs=[["de", "zh"], ["en", "zh"], ["en", "fr"]])
+    for query, pairs in (
+        ("src=en-GB", ["en:fr", "en:zh"]),
+        ("tgt=zh", ["de:zh", "en:zh"]),
+        ("src=en&tgt=zh", ["en:zh"]),
+        ("src=zh", []),
+    ):
+        assert [pool["pair"] for pool in (await house.get(f"/v1/pools?{query}"))["pools"]] == pairs
+    assert (await house.get("/v1/pools?src=klingonese", 400))["detail"].startswith("src: ")
+    await enrol(house, "n2", semantic_langs=["fr"], nmt_pairs="any")
+    assert [pool["pair"] for pool in (await house.get("/v1/pools?src=fr&tgt=zh"))["pools"]] == ["fr:*"]
 
 
 async def test_explain(house: House) -> None:
@@ -97,6 +127,10 @@ async def test_instances(house: House) -> None:
     (instance,) = page.pop("instances")
     assert (instance["draining"], instance["nodes"], instance["sessions"], page) == (False, 0, 0, {})
     assert (await house.get(f"/v1/instances?cursor={instance['instance_id']}"))["instances"] == []
+    assert (await house.get("/v1/instances?draining=true"))["instances"] == []
+    house.serving.desk.drain()
+    for draining, number in (("true", 1), ("false", 0)):
+        assert len((await house.get(f"/v1/instances?draining={draining}"))["instances"]) == number
 
 
 class TestTheOperator:

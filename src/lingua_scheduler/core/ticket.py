@@ -40,7 +40,8 @@ def _hints(value: object) -> Hints:
     return value
 
 
-def _language(field: str, tag: object) -> str:
+def check_language(field: str, tag: object) -> str:
+    """The language of a tag, which is all that counts: for the node, and when the same request comes again."""
     try:
         return reduce_language(check_text(field, tag, 256))
     except UnknownLanguage as unknown:
@@ -61,7 +62,7 @@ def make_ticket(
     seed: int | None = None,
 ) -> tuple[Pair, Ticket]:
     """What is asked for, checked; `Invalid` says what is wrong with it."""
-    pair = Pair(_language("src_lang", src_lang), _language("tgt_lang", tgt_lang))
+    pair = Pair(check_language("src_lang", src_lang), check_language("tgt_lang", tgt_lang))
     limits, wanted, hints = _limits(limits), _wanted(wanted), _hints(hints)
     wait_ms = check_int("wait_ms", wanted.wait_ms, 0, MAX_WAIT_MS)
     fallback = None if wanted.two_way else pair.fallback()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lingua_scheduler.core.explain import Explanation
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal, refuse
+from lingua_scheduler.core.ticket import check_language
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.evict import evict
 from lingua_scheduler.flows.limit import limit
@@ -33,8 +35,8 @@ from lingua_scheduler.protocol.fleet import (
 from lingua_scheduler.protocol.options import Options, services_of, wanted_of
 from lingua_scheduler.views.explain import explain_pair
 from lingua_scheduler.views.node import read_node
-from lingua_scheduler.views.nodes import read_nodes
 from lingua_scheduler.views.pools import read_pools
+from lingua_scheduler.views.slots import slots_in
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -55,19 +57,21 @@ T = TypeVar("T")
 
 
 async def list_nodes(desk: Desk, request: Request) -> Said:
-    """A page of nodes, perhaps only those that stand in one way."""
-    query = request.query
-    page = await read_nodes(desk.engine, desk.cell, query.get("cursor", "0"), int(query.get("limit", "200")))
-    if isinstance(page, Refusal):
-        return page
-    standing = query.get("standing")
+    """A page of nodes, by name, perhaps only those that stand in one way."""
+    standing = request.query.get("standing")
     if standing is not None and standing not in Standing.__members__:
         return refuse_value("standing", Standing.__members__)
-    shown = [node_summary(ledger.node_id, ledger.record) for ledger in page.nodes]
-    return NodesAnswer(
-        nodes=[node for node in shown if standing is None or node.standing == standing],
-        cursor=None if page.cursor == "0" else page.cursor,
-    )
+    nodes = await slots_in(desk.engine, desk.cell)
+    named = {node.node_id: node.node_id for node in nodes if standing in {None, node.standing.name}}
+    page, cursor = _page(named, request.query)
+    found = await asyncio.gather(*(read_node(desk.engine, desk.cell, node_id) for node_id in page))
+    there = [
+        node_summary(node_id, node.record)
+        for node_id, node in zip(page, found, strict=True)
+        if not isinstance(node, Refusal)
+    ]
+    # Since then one may have left, or stand otherwise.
+    return NodesAnswer(nodes=[node for node in there if standing in {None, node.standing}], cursor=cursor)
 
 
 def refuse_value(name: str, known: Iterable[str]) -> Refusal:
@@ -85,12 +89,19 @@ async def show_node(desk: Desk, request: Request) -> Said:
 
 
 async def list_pools(desk: Desk, request: Request) -> Said:
-    """A page of the pairs that somebody serves, by name."""
+    """A page of the pairs that somebody serves, by name, perhaps only those of one source or target."""
+    wanted = {name: check_language(name, request.query[name]) for name in ("src", "tgt") if name in request.query}
     pools = await read_pools(desk.engine, desk.cell)
     if isinstance(pools, Refusal):
         return pools
-    page, cursor = _page({pool.pair: pool for pool in pools}, request.query)
+    page, cursor = _page({pool.pair: pool for pool in pools if _is_of(pool.pair, **wanted)}, request.query)
     return PoolsAnswer(pools=[_pool(pool) for pool in page], cursor=cursor)
+
+
+def _is_of(pair: str, src: str | None = None, tgt: str | None = None) -> bool:
+    """Whether a pair has this source and this target; None: whichever it has."""
+    its_src, its_tgt = pair.split(":")
+    return src in {None, its_src} and (tgt is None or its_tgt in {tgt, "*"})
 
 
 def _page(named: Mapping[str, T], query: Mapping[str, str]) -> tuple[list[T], str | None]:
@@ -114,7 +125,7 @@ def _pool(pool: Pool) -> PoolAnswer:
 
 
 async def list_instances(desk: Desk, request: Request) -> Said:
-    """A page of the schedulers that share the engine, by name: this one."""
+    """A page of the schedulers that share the engine, by name: this one. Perhaps only those that stop, or do not."""
     this = InstanceAnswer(
         instance_id=desk.instance_id,
         started_at_ms=desk.started_at_ms,
@@ -124,7 +135,9 @@ async def list_instances(desk: Desk, request: Request) -> Said:
         nodes=len(desk.links),
         sessions=len(desk.sessions),
     )
-    page, cursor = _page({this.instance_id: this}, request.query)
+    draining = request.query.get("draining")
+    shown = [this] if draining is None or this.draining == (draining == "true") else []
+    page, cursor = _page({one.instance_id: one for one in shown}, request.query)
     return InstancesAnswer(instances=page, cursor=cursor)
 
 
@@ -187,7 +200,7 @@ async def offer(desk: Desk, request: Request) -> Said:
     return PairingAnswer(node_id=node_id, pairing_code=code, expires_in_ms=desk.settings.nodes.pairing_ttl_ms)
 
 
-_LIMIT: Final = Query("limit", "How many on a page, about.", int, least=1, most=1_000)
+_LIMIT: Final = Query("limit", "How many on a page at most.", int, least=1, most=1_000)
 _CURSOR: Final = Query("cursor", "What the last page gave.")
 
 
@@ -206,10 +219,21 @@ ROUTES: Final = (
         list_nodes,
         "A page of nodes.",
         NodesAnswer,
-        query=(_LIMIT, _CURSOR, Query("standing", "Only those that stand so.")),
+        query=(_LIMIT, _CURSOR, Query("standing", f"Only those that stand so: {', '.join(Standing.__members__)}.")),
     ),
     _get("/v1/nodes/{node_id}", show_node, "Everything known of a node.", NodeAnswer, refuses=("UNKNOWN_NODE",)),
-    _get("/v1/pools", list_pools, "A page of the pairs that somebody serves.", PoolsAnswer, query=(_LIMIT, _CURSOR)),
+    _get(
+        "/v1/pools",
+        list_pools,
+        "A page of the pairs that somebody serves.",
+        PoolsAnswer,
+        query=(
+            _LIMIT,
+            _CURSOR,
+            Query("src", "Only those of this source."),
+            Query("tgt", "Only those of this target; a pair that has every target is one."),
+        ),
+    ),
     _get("/v1/pools/{src}/{tgt}", show_pool, "One pair.", PoolAnswer, refuses=("UNKNOWN_POOL",)),
     _get("/api/v1/stats", show_stats, "The fleet in numbers.", StatsAnswer),
     _get(
@@ -217,7 +241,11 @@ ROUTES: Final = (
         list_instances,
         "A page of the schedulers that share the engine.",
         InstancesAnswer,
-        query=(_LIMIT, _CURSOR),
+        query=(
+            _LIMIT,
+            _CURSOR,
+            Query("draining", "Only those that are about to stop; or, with `false`, the others.", bool),
+        ),
     ),
     _get(
         "/v1/explain",

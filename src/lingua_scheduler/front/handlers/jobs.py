@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 from lingua_scheduler.core.audio_ref import is_own_ref
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.explain import Explanation
-from lingua_scheduler.core.language import UnknownLanguage, reduce_language
 from lingua_scheduler.core.new_ids import is_made_by
-from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
-from lingua_scheduler.core.ticket import MAX_WAIT_MS
+from lingua_scheduler.core.refusal import Refusal, refuse
+from lingua_scheduler.core.ticket import MAX_WAIT_MS, check_language
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.front.ask import Ask
 from lingua_scheduler.front.assignment import Assignment
@@ -43,7 +42,7 @@ async def dispatch_job(desk: Desk, request: Request) -> Said:
     said: DispatchRequest = request.message
     name, trace_id = request.principal.name, said.trace_id or request.trace_id
     options, limits = said.options, limits_of(said.options, desk.limits)
-    src_lang, tgt_lang = _base("src_lang", said.src_lang), _base("tgt_lang", said.tgt_lang)
+    src_lang, tgt_lang = check_language("src_lang", said.src_lang), check_language("tgt_lang", said.tgt_lang)
     services = services_of(None, options)
     assignment = Assignment(
         src_lang=src_lang,
@@ -89,14 +88,6 @@ async def dispatch_job(desk: Desk, request: Request) -> Said:
             trace_id, number = ticket.trace, ticket.utterance
     entry.placed(job_id, number, trace_id)
     return DispatchAnswer(job_id=job_id, node_id=placed.node_id, attempt_id=placed.attempt_id, trace_id=trace_id)
-
-
-def _base(field: str, tag: str) -> str:
-    """The language of a tag, which is all that counts: for the node, and when the same request comes again."""
-    try:
-        return reduce_language(tag)
-    except UnknownLanguage as unknown:
-        raise Invalid(f"{field}: {unknown}") from None
 
 
 async def _ticket_of(desk: Desk, job_id: str) -> Ticket | None:
