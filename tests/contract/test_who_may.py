@@ -160,6 +160,7 @@ async def test_a_caller_sees_only_what_is_of_its_own(guarded: House) -> None:
     assert (await ask(guarded, "other", "POST", "/v1/job/cancel", cancel))[0] == 404
     stolen = await ask(guarded, "other", "POST", "/v1/dispatch/f2f", said)
     assert (stolen[0], stolen[1]["error"]) == (403, "FORBIDDEN")
+    assert stolen[1]["detail"] == "session_id: room is somebody else's; take another."
     done = {"job_id": placed["job_id"], "attempt_id": 1, "node_id": "n1", "status": "ok", "node_secret": secret}
     assert (await ask(guarded, "node", "POST", "/v1/job/done", done))[0] == 200
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.flows.conftest import MakeWorld
     from tests.support.world import World
 
-NOT_ALL = "none has all of the services, labels and directions that are asked for"
+NOT_ALL = "none has all of asr, nmt, semantic"
 NO_REPAIR = "none has semantic repair (and asr) for {}"
 YUE: dict[str, Any] = {"semantic_langs": ["yue"], "nmt_pairs": [["yue", "en"]], "max_concurrent_jobs": 1}
 ZH: dict[str, Any] = {"semantic_langs": ["zh"], "nmt_pairs": [["zh", "en"]], "max_concurrent_jobs": 1}
@@ -84,8 +84,12 @@ ZH: dict[str, Any] = {"semantic_langs": ["zh"], "nmt_pairs": [["zh", "en"]], "ma
             {},
             f"2 serve the pair, but {NOT_ALL}",
         ),
-        ([{"labels": {"a": "b"}}], {"labels": {"a": "c"}}, f"1 serve the pair, but {NOT_ALL}"),
-        ([{}], {"two_way": True}, f"1 serve the pair, but {NOT_ALL}"),
+        (
+            [{"labels": {"a": "b"}}],
+            {"labels": {"a": "c"}},
+            "1 serve the pair, but none has all of the label a=c, asr, nmt, semantic",
+        ),
+        ([{}], {"two_way": True}, "1 serve the pair, but none has all of the way back zh:en, asr, nmt, semantic"),
     ],
 )
 async def test_the_missing_part_is_named(
@@ -243,7 +247,7 @@ async def test_refusals_of_one_tick_are_those_of_their_own_needs(world: World) -
         toneless,
         none_free(pool=2, full=1, no_service=1),
         none_free(pool=2, full=1, draining=1),
-        incapable(f"2 serve the pair, but {NOT_ALL}"),
+        incapable("2 serve the pair, but none has all of tone, tts"),
         toneless,
     ]
 

@@ -350,8 +350,8 @@ async def test_a_finished_job_that_was_forgotten_is_a_new_job(world: World) -> N
         {"utterance_index": -1},
         {"utterance_index": 2**53 + 1},
         {"utterance_index": True},
-        {"body": "x" * (64 * 1024 + 1)},
         {"body": "\ud800"},
+        {"body": b"x"},
         {"trace_id": "x" * 129},
         {"seed": 2**32},
         {"seed": -1},
@@ -369,6 +369,16 @@ async def test_what_cannot_be_right_never_reaches_the_engine(world: World, wrong
     answer, changes = await watch(world, dispatch(world.engine, **asked))
     assert code_of(answer) == "INVALID_MESSAGE"
     assert changes == {}
+
+
+async def test_more_than_is_carried_is_refused_in_words_that_a_caller_knows(world: World) -> None:
+    await join(world)
+    refused, changes = await watch(world, dispatch(world.engine, A, "s1", "en", "zh", body="x" * 65_537))
+    assert isinstance(refused, Refusal)
+    assert refused.code == "PAYLOAD_TOO_LARGE"
+    assert "features, payload" in refused.detail
+    assert changes == {}
+    assert isinstance(await dispatch(world.engine, A, "s1", "en", "zh", body="x" * 65_536), Placed)
 
 
 async def test_a_seed_is_drawn_when_none_is_given(world: World) -> None:

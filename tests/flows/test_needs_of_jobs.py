@@ -34,7 +34,7 @@ from tests.support.world import CELL
 if TYPE_CHECKING:
     from tests.support.world import World
 
-NOT_ALL = "none has all of the services, labels and directions that are asked for"
+NOT_ALL = "none has all of"
 NO_REPAIR = "none has semantic repair (and asr) for {}"
 NUMBERS = itertools.count()
 
@@ -154,7 +154,8 @@ async def test_a_two_way_job_goes_only_to_nodes_of_both_pools(world: World) -> N
     await join(world, "n1")
     await join(world, "n2", nmt_pairs=[["zh", "en"]])
     refused = ask(world, two_way=True)
-    assert await watch(world, refused) == (incapable(f"1 serve the pair, but {NOT_ALL}"), {})
+    told = f"1 serve the pair, but {NOT_ALL} the way back zh:en, asr, nmt, semantic"
+    assert await watch(world, refused) == (incapable(told), {})
     await join(world, "n3", nmt_pairs=[["en", "zh"], ["zh", "en"]])
     await join(world, "n4", nmt_pairs="any")
     await join(world, "n5", nmt_pairs="any", asr_langs=["en"])
@@ -167,7 +168,8 @@ async def test_a_two_way_job_with_a_voice_needs_both_voices(world: World) -> Non
     both = {"nmt_pairs": [["en", "zh"], ["zh", "en"]]}
     await join(world, "n1", **both, tts_langs=["zh"])
     refused = ask(world, services=SPOKEN, two_way=True)
-    assert await watch(world, refused) == (incapable(f"1 serve the pair, but {NOT_ALL}"), {})
+    told = f"1 serve the pair, but {NOT_ALL} the way back zh:en, asr, nmt, semantic, tts"
+    assert await watch(world, refused) == (incapable(told), {})
     await join(world, "n2", **both, tts_langs=["en", "zh"])
     await join(world, "n3", **both, tts_langs=["en"])
     await join(world, "n4", nmt_pairs="any", tts_langs=["zh", "en"])
@@ -226,7 +228,9 @@ async def test_a_node_must_carry_every_label(world: World, labels: dict[str, str
         numbers = {"pool": 4, "full": len(nodes), "no_service": 4 - len(nodes)}
         assert await watch(world, refused) == (none_free(**numbers), {})
     else:
-        assert await watch(world, refused) == (incapable(f"4 serve the pair, but {NOT_ALL}"), {})
+        asked = ", ".join(f"the label {name}={value}" for name, value in labels.items())
+        told = f"4 serve the pair, but {NOT_ALL} {asked}, asr, nmt, semantic"
+        assert await watch(world, refused) == (incapable(told), {})
 
 
 # Nodes that take only jobs that name them.

@@ -39,6 +39,7 @@ class TestConnections:
                 assert new.epoch == old.epoch
                 error, code = await old.end()
                 assert (error["code"], code) == ("SESSION_CLOSED", 4409)
+                assert error["detail"] == "another connection speaks for node n1 now"
                 assert len(error["trace_id"]) == 32
                 await new.about("job_result", job, success=True)
                 assert (await fleet.end_of(job_id)).record.attempt == 1

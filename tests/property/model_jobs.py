@@ -116,7 +116,7 @@ class JobFlows(Sweep):
         if code == "ALL_CANDIDATES_FULL_OR_FAILED":
             return no(code, Breakdown(*values))  # type: ignore[arg-type]  # numbers, with this code
         if code == "NO_CAPABLE_NODE":
-            return refuse(code, pair=pair, missing=Incapable(*values).missing(pair))  # type: ignore[arg-type]
+            return refuse(code, pair=pair, missing=Incapable(*values).missing(pair, job.wanted))  # type: ignore[arg-type]
         if code == "PREFERRED_NODE_UNAVAILABLE":
             return refuse(code, node_id=job.wanted.preferred_node_id, why=values[0])
         return no(str(code))

@@ -108,7 +108,7 @@ def everything() -> set[tuple[str, str]]:
         ("missing", "# serve the pair, but none has the service …."),
         ("missing", "# serve the pair, but none speaks …."),
         ("missing", "# serve the pair, but only for jobs that name them."),
-        ("missing", "# serve the pair, but none has all of the services, labels and directions that are asked for."),
+        ("missing", "# serve the pair, but none has all of …."),
     }
     found |= {("why", why) for why in ("waited", "suspect", "panic", "bound full", "preferred full", "pool full")}
     found |= {("reason", "poison"), ("reason", "deadline"), ("settled", "more"), ("attempt", "passed over")}
@@ -123,6 +123,7 @@ def everything() -> set[tuple[str, str]]:
 
 def _anonymous(missing: str) -> str:
     counted = re.sub(r"^\d+", "#", missing)
+    counted = re.sub(r"(?<=none has all of ).*(?=\.$)", "…", counted)
     return re.sub(r"\b(zh|en|fr|yue)\b|(?<=service )[a-z ]+", "…", counted)
 
 

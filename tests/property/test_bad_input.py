@@ -327,7 +327,7 @@ RIGHT: Final[dict[str, Any]] = {
 #: Arguments that have fields of their own.
 _STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {"limits": Limits, "wanted": Wanted, "hints": Hints}
 #: Fields inside a field.
-_INNER: Final = {"running": ("attempt_id", "job_id")}
+_INNER: Final = {"running": ("attempt_id", "job_id"), "body": ("payload",)}
 
 
 def _arguments(door: str) -> Iterator[str]:
@@ -401,7 +401,8 @@ def _kind(door: str, name: str) -> Kind:
 
 def _check(house: House, door: str, name: str, value: object) -> None:
     refusal = house.refused(door, _call(door, name, value))
-    assert refusal.code in {"INVALID_MESSAGE", "INVALID_CAPABILITY_SCHEMA"} & CODES.keys(), refusal
+    codes = {"INVALID_MESSAGE", "INVALID_CAPABILITY_SCHEMA", "PAYLOAD_TOO_LARGE"}
+    assert refusal.code in codes & CODES.keys(), refusal
     fields = (name.rpartition(".")[2].removesuffix("s"), *_INNER.get(name, ()))
     told = f"{door}({name}={value!r:.60}) was told {refusal.detail!r}"
     assert any(field in refusal.detail for field in fields), told

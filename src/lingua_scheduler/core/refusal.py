@@ -48,7 +48,7 @@ CODES: Final[dict[str, Code]] = {
     "FORBIDDEN": Code(403, False, "The token does not allow this."),
     "INVALID_SESSION": Code(404, False, "There is no such session, or not any more."),
     "SESSION_TAKEN": Code(409, False, "Another connection goes on with this session; this one is over."),
-    "SESSION_CLOSED": Code(409, False, "This connection is over; its session goes on elsewhere, or has ended."),
+    "SESSION_CLOSED": Code(409, False, "This connection is over; whoever spoke by it goes on elsewhere, or has ended."),
     "NOT_FOUND": Code(404, False, "There is nothing at {path}; /openapi.json lists what there is."),
     "METHOD_NOT_ALLOWED": Code(405, False, "{path} takes {methods}, not {method}."),
     "REQUEST_TIMEOUT": Code(408, True, "The request did not arrive in time.", 1000),

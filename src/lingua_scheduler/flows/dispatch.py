@@ -77,7 +77,7 @@ class Incapable(Answer, frozen=True, tag="NO_CAPABLE_NODE"):
     nodes: int = 0
     lacks: int = 0
 
-    def missing(self, pair: Pair) -> str:
+    def missing(self, pair: Pair, wanted: Wanted) -> str:
         """The part that is missing, in words."""
         if not self.takes_source:
             return f"none has semantic repair (and asr) for {pair.src}"
@@ -85,16 +85,18 @@ class Incapable(Answer, frozen=True, tag="NO_CAPABLE_NODE"):
             return f"none translates into {pair.tgt}"
         if not self.nodes:
             return f"some take {pair.src} and some give {pair.tgt}, but none does both"
-        return f"{self.nodes} serve the pair, but {self._lacking(pair)}"
+        return f"{self.nodes} serve the pair, but {self._lacking(pair, wanted)}"
 
-    def _lacking(self, pair: Pair) -> str:
+    def _lacking(self, pair: Pair, wanted: Wanted) -> str:
         if services := services_in(self.lacks):
             return f"none has the service {' or '.join(services)}"
         if self.lacks & MUTE:
             return f"none speaks {pair.tgt}"
         if self.lacks & PRIVATE:
             return "only for jobs that name them"
-        return "none has all of the services, labels and directions that are asked for"
+        labels = [f"the label {name}={value}" for name, value in wanted.labels.items()]
+        back = [f"the way back {pair.tgt}:{pair.src}"] if wanted.two_way else []
+        return f"none has all of {', '.join([*labels, *back, *wanted.services])}"
 
 
 class Unavailable(Answer, frozen=True, tag="PREFERRED_NODE_UNAVAILABLE"):
@@ -117,6 +119,14 @@ _DISPATCH: Final = Face[Placed | Waiting | Full | Incapable | Unavailable | Over
     Overdue,
     refuses=("PREFERRED_NODE_NOT_CAPABLE",),
 )
+
+
+def check_body(value: object) -> str:
+    """What the job's node is told, whatever it is."""
+    if isinstance(value, str) and len(value) > MAX_BODY_CHARS:
+        what = f"What its node is to be told of the job (features, payload and the like) takes {len(value)} characters"
+        raise Invalid(f"{what}; at most {MAX_BODY_CHARS} are carried.", "PAYLOAD_TOO_LARGE")
+    return check_text("body", value, MAX_BODY_CHARS)
 
 
 async def dispatch(
@@ -149,7 +159,7 @@ async def dispatch(
             hints=hints,
             seed=seed,
         )
-        text = check_text("body", body, MAX_BODY_CHARS).encode()
+        text = check_body(body).encode()
     except Invalid as invalid:
         return invalid.refusal
     item = pack(ticket)
@@ -170,7 +180,7 @@ def _refusal(answer: Full | Incapable | Unavailable | No, pair: Pair, wanted: Wa
         counts = Breakdown(**msgspec.structs.asdict(answer))
         return refuse("ALL_CANDIDATES_FULL_OR_FAILED", counts, pair=pair, pool=counts.pool)
     if isinstance(answer, Incapable):
-        return refuse("NO_CAPABLE_NODE", pair=pair, missing=answer.missing(pair))
+        return refuse("NO_CAPABLE_NODE", pair=pair, missing=answer.missing(pair, wanted))
     if isinstance(answer, Unavailable):
         return refuse("PREFERRED_NODE_UNAVAILABLE", node_id=wanted.preferred_node_id, why=answer.why)
     return refuse(answer.code, node_id=wanted.preferred_node_id, pair=pair)

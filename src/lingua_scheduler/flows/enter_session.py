@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.ids import check_int
-from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.flows.rates import Limited, check_rate
-from lingua_scheduler.flows.sessions import MAX_INDEX, MAX_SESSION_MS, check_principal, check_session
+from lingua_scheduler.flows.sessions import MAX_INDEX, MAX_SESSION_MS, check_principal, check_session, others_session
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ async def enter_session(
         return invalid.refusal
     answer = await _ENTER_SESSION(engine, tag, item)
     if isinstance(answer, No):
-        return refuse(answer.code)
+        return others_session(session_id)
     if isinstance(answer, _Taken):
         return Invalid(f"utterance_index {index} was given out before; {answer.next_index} is the next").refusal
     return answer.refusal() if isinstance(answer, Limited) else answer

@@ -13,6 +13,7 @@ from lingua_scheduler.flows.sessions import (
     check_principal,
     check_session,
     check_state,
+    others_session,
 )
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
@@ -61,4 +62,6 @@ async def save_session(
     except Invalid as invalid:
         return invalid.refusal
     answer = await _SAVE_SESSION(engine, tag, item, state)
-    return refuse(answer.code) if isinstance(answer, No) else answer
+    if not isinstance(answer, No):
+        return answer
+    return others_session(session_id) if answer.code == "FORBIDDEN" else refuse(answer.code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lingua_scheduler.core.ids import check_id
-from lingua_scheduler.core.refusal import Invalid
+from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.store.keys import session_tag
 
 #: Far enough below what the engine counts exactly that numbers can go on growing behind it.
@@ -21,6 +21,11 @@ MAX_STATE_BYTES: Final = 1024 * 1024
 def check_session(value: object) -> str:
     """The slot of a session."""
     return session_tag(check_id("session_id", value))
+
+
+def others_session(session_id: str) -> Refusal:
+    """Somebody else came first to this name."""
+    return Refusal("FORBIDDEN", f"session_id: {session_id} is somebody else's; take another.")
 
 
 def check_principal(value: object) -> str:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
 MAX_QUEUED: Final = 256
+#: What a close may say, in bytes.
+_MAX_REASON_BYTES: Final = 123
 #: What a send says when nobody can hear it: the connection is gone, or the server is already closing it.
 _GONE: Final = (OSError, RuntimeError)
 #: How long a closing socket waits for its peer to read what is still to be said.
@@ -161,7 +163,13 @@ class Socket:
             async with asyncio.timeout(_LINGER_S):
                 if self._emptier is not None:
                     await self._emptier
-                await self._send({"type": "websocket.close", "code": int(code), "reason": detail[:60]})
+                reason = detail or (last_word.detail if last_word is not None else "")
+                await self._send({"type": "websocket.close", "code": int(code), "reason": _cut(reason)})
+
+
+def _cut(reason: str) -> str:
+    """As much of it as a close can carry."""
+    return reason.encode(errors="replace")[:_MAX_REASON_BYTES].decode(errors="ignore")
 
 
 def _event(data: str | bytes) -> dict[str, object]:

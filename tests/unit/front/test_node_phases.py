@@ -306,7 +306,9 @@ class TestBeating:
 
     def test_one_that_lives_on_elsewhere_is_replaced(self) -> None:
         phase = live()
-        assert phase.beaten(self.beat(phase), refuse("STALE_ATTEMPT")) == [HangUp(CloseCode.REPLACED)]
+        assert phase.beaten(self.beat(phase), refuse("STALE_ATTEMPT")) == [
+            HangUp(CloseCode.REPLACED, "another connection speaks for node n1 now")
+        ]
 
     def test_one_that_names_an_old_life_is_only_told(self) -> None:
         phase = live()

@@ -29,6 +29,11 @@ class Wire(Protocol):
     def close(self, code: CloseCode, detail: str = "", trace_id: str | None = None) -> Awaitable[None]: ...
 
 
+def replaced(node_id: str) -> str:
+    """What a connection is told that another one has taken the place of."""
+    return f"another connection speaks for node {node_id} now"
+
+
 def new_connection() -> str:
     """A nonce for a connection: the close of one that was replaced changes nothing."""
     return secrets.token_hex(16)
@@ -130,7 +135,7 @@ class Links:
         """The node has registered elsewhere, or without a socket: its link gets nothing more, and is told why."""
         older = self._by_node.pop(node_id, None)
         if older is not None:
-            older.hang_up(CloseCode.REPLACED)
+            older.hang_up(CloseCode.REPLACED, replaced(node_id))
 
     def remove(self, link: Link) -> None:
         """The socket is closed; a newer link of the same node stays."""

@@ -14,7 +14,7 @@ import msgspec
 from lingua_scheduler.core.new_ids import new_node_id
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.flows.heartbeat import Beaten
-from lingua_scheduler.front.nodes.links import Known
+from lingua_scheduler.front.nodes.links import Known, replaced
 from lingua_scheduler.front.web import SMALL_BYTES
 from lingua_scheduler.protocol.codec import Undecodable
 from lingua_scheduler.protocol.errors import MAX_BAD_IN_A_ROW, CloseCode, error_message
@@ -278,7 +278,7 @@ class Live:
             self._take(beat)
             return [Renew()]
         if answer.code == "STALE_ATTEMPT" and beat.epoch == self.known.epoch:
-            return [HangUp(CloseCode.REPLACED)]
+            return [HangUp(CloseCode.REPLACED, replaced(self.known.node_id))]
         return [self._say(answer)]
 
     def _say(self, refusal: Refusal) -> Say:

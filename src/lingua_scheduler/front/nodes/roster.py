@@ -12,6 +12,7 @@ from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.register import register
 from lingua_scheduler.front.background import insist
+from lingua_scheduler.front.nodes.links import replaced
 from lingua_scheduler.front.nodes.phases import Enter, HangUp, Note, Say, told_to_beat, welcome
 from lingua_scheduler.protocol.errors import CloseCode
 
@@ -82,7 +83,7 @@ class Roster:
                 await self.renew(link)
             elif link.epoch == epoch:
                 # It has not registered anew meanwhile: somebody else has, in its name.
-                link.hang_up(CloseCode.REPLACED)
+                link.hang_up(CloseCode.REPLACED, replaced(link.node_id))
         except (DependencyDown, OutcomeUnknown) as away:
             log.debug("no beat for node %s: %s", link.node_id, away)
 
