@@ -109,7 +109,7 @@ def config() -> str:
         "# Settings",
         CONFIG_INTRO,
         '```toml\n[server]\nport = 5010\n\n[engine]\nurl = "redis://localhost:6379"\n```',
-        "The same from the environment: `LINGUA_SERVER__PORT=5010`.",
+        "The same from the environment: `LINGUA_SERVER__PORT=5010`, with two underscores after the section.",
     ]
     for name in Settings.model_fields:
         rows = [

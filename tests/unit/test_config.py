@@ -132,6 +132,11 @@ def test_a_mistake_in_the_environment_is_explained() -> None:
     assert refusal(env={"LINGUA_SERVR__PORT": "1"}) == (
         "unknown variable LINGUA_SERVR__PORT; did you mean LINGUA_SERVER__PORT?"
     )
+    assert refusal(env={"LINGUA_SERVER_PORT": "6000"}) == (
+        "unknown variable LINGUA_SERVER_PORT; did you mean LINGUA_SERVER__PORT?"
+    )
+    assert refusal(env={"LINGUA_NODES_STALE_MS": ""}).endswith("did you mean LINGUA_NODES__STALE_MS?")
+    assert "LINGUA_ENGINE__URL" in refusal(env={"LINGUA_ENGINE_URL": "redis://host"})
     assert refusal(env={"LINGUA_SERVER__PORT": "x"}) == (
         "server.port: input should be a valid integer (env LINGUA_SERVER__PORT)"
     )
@@ -140,6 +145,7 @@ def test_a_mistake_in_the_environment_is_explained() -> None:
 
 def test_variables_that_only_look_like_ours_are_left_alone() -> None:
     env = {"LINGUA_PORT": "tcp://10.0.0.1:5010", "LINGUA_SERVICE_HOST": "10.0.0.1", "PATH": "/bin"}
+    env |= {"LINGUA_SERVER_PORT": "tcp://10.0.0.1:80", "LINGUA_SERVER_PORT_80_TCP": "x", "LINGUA_SERVER_HOSTS": "x"}
     assert load(env=env).settings == Settings()
 
 

@@ -118,14 +118,18 @@ def _from_file(path: Path) -> tuple[dict[str, _Given], list[str]]:
 
 def _from_env(env: Mapping[str, str]) -> dict[str, _Given]:
     known = {env_name(key): key for key in LEAVES}
+    almost = {name.replace("__", "_"): name for name in known}
     given: dict[str, _Given] = {}
     for name, text in env.items():
         if key := known.get(name):
             given[key] = _Given(_typed(key, text), f"env {name}")
         elif name.startswith(PREFIX) and "__" in name:
-            # Without `__` it is not ours: Kubernetes sets LINGUA_PORT for every service named lingua.
             nearest = _nearest(name.removeprefix(PREFIX).lower().replace("__", "."))
             raise ConfigError(f"unknown variable {name}" + (f"; did you mean {env_name(nearest)}?" if nearest else ""))
+        elif name in almost and not (name.endswith("_PORT") and "://" in text):
+            # Other names without `__` are not ours: Kubernetes sets LINGUA_PORT for every service named lingua, and
+            # LINGUA_SERVER_PORT, to a URL, for one named lingua-server.
+            raise ConfigError(f"unknown variable {name}; did you mean {almost[name]}?")
     return given
 
 
