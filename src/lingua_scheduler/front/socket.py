@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
 MAX_QUEUED: Final = 256
+#: After a restart everybody is told another time to come back, so that they do not come all at once: so soon at the
+#: earliest, and spread over so long. Nodes come back within their grace.
+RETURN_MS: Final = 500
+RETURN_SPREAD_MS: Final = 2_500
 #: What a close may say, in bytes.
 _MAX_REASON_BYTES: Final = 123
 #: What a send says when nobody can hear it: the connection is gone, or the server is already closing it.
@@ -155,6 +160,8 @@ class Socket:
         """Say why, let the peer read what waits for a moment, and close."""
         if self.is_closed:
             return
+        if code is CloseCode.RESTART and after_ms is None:
+            after_ms = RETURN_MS + secrets.randbelow(RETURN_SPREAD_MS)
         last_word = farewell(code, detail, trace_id or self._trace_id, after_ms)
         if last_word is not None:
             self.write(encode(last_word).decode())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import httpx2
 from websockets.exceptions import ConnectionClosed
 
+from lingua_scheduler.front.socket import RETURN_MS, RETURN_SPREAD_MS
 from tests.support.house import Heap, eventually
 
 if TYPE_CHECKING:
@@ -81,3 +82,22 @@ async def test_a_socket_is_told_to_come_back(scheduler: Scheduler) -> None:
         assert (await node.gone())[0] == 1012
         assert (await client.gone())[0] == 1012
         assert (await client.next_left("error"))["error"] == "SHUTTING_DOWN"
+
+
+async def test_not_all_are_told_to_come_back_at_once(scheduler: Scheduler) -> None:
+    nodes = [scheduler.node(f"n{number}") for number in range(4)]
+    clients = [scheduler.client() for _ in range(4)]
+    for node in nodes:
+        await node.connect()
+        await node.register()
+    for client in clients:
+        await client.connect()
+        await client.init()
+    assert await scheduler.stop() == 0
+    hints = set()
+    for peer in (*nodes, *clients):
+        assert (await peer.gone())[0] == 1012
+        hints.add((await peer.next_left("error"))["retry_after_ms"])
+        await peer.close()
+    assert len(hints) > 1, "eight of 2500"
+    assert all(RETURN_MS <= hint < RETURN_MS + RETURN_SPREAD_MS for hint in hints), hints
