@@ -145,6 +145,26 @@ class TestWhoseIdItIs:
         assert (await ask(guarded, "node", "POST", "/v1/job/done", done))[1]["state"] == "FINISHED"
 
 
+async def test_the_id_of_a_live_node_is_not_given_to_another_credential_by_any_door(guarded: House) -> None:
+    secret = (await enrol(guarded))["node_secret"]
+    status, refused = await ask(guarded, "abroad", "POST", "/v1/node/register", NODE)
+    assert (status, refused["error"], refused["retryable"]) == (409, "NODE_ID_CONFLICT", False)
+    assert "n1" in refused["detail"]
+    other = guarded.node("n1")
+    await other.connect(additional_headers={"authorization": f"Bearer {TOKENS['abroad']}"})
+    await other.say("node_register", **NODE)
+    assert (await other.next("error"))["code"] == "NODE_ID_CONFLICT"
+    # The socket stays open, and takes another name.
+    other.node_id = "n2"
+    await other.register()
+    assert (await ask(guarded, "node", "POST", "/v1/node/register", NODE | {"node_id": "n2"}))[0] == 409
+    await other.close()
+    # Whoever is gone holds no name.
+    gone = {"node_id": "n1", "node_secret": secret}
+    assert (await ask(guarded, "node", "POST", "/v1/node/offline", gone))[0] == 200
+    assert (await ask(guarded, "abroad", "POST", "/v1/node/register", NODE))[0] == 200
+
+
 async def test_a_caller_sees_only_what_is_of_its_own(guarded: House) -> None:
     secret = (await enrol(guarded))["node_secret"]
     said = {"session_id": "room", "src_lang": "en", "tgt_lang": "zh"}
