@@ -131,6 +131,18 @@ async def test_a_name_that_somebody_else_made_point_here_is_not_heard(server: Se
             assert (await client.get("/v1/seen/x", headers={"Host": host})).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/nowhere"), ("DELETE", "/v1/seen"), ("OPTIONS", "/v1/seen"), ("GET", "/ws/node")]
+)
+async def test_nothing_is_said_to_them_whatever_they_ask(server: Server, method: str, path: str) -> None:
+    async with client_of(server) as (client, _):
+        for headers in ({"Origin": "https://evil.example"}, {"Host": "rebound.example"}):
+            answer = await client.request(method, path, headers=headers)
+            assert (answer.status_code, answer.json()["error"]) == (403, "FORBIDDEN")
+            assert "allow" not in answer.headers
+        assert (await client.request(method, path)).status_code != 403
+
+
 async def test_an_allowed_page_is_told_what_it_may_do(server: Server) -> None:
     page = "https://app.example.com"
     async with client_of(server, server__allowed_origins=page) as (client, _):

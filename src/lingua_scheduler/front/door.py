@@ -108,13 +108,16 @@ class Door:
     async def _answer(self, scope: Scope, headers: Mapping[str, str], trace_id: str, receive: Receive) -> Said:
         path, method = scope["path"], scope["method"]
         found = self._router.find(path)
+        route = None if found is None else found.by_method.get("GET" if method == "HEAD" else method)
+        if route is None or route.scope:
+            # Whatever is asked, but for what watches over the process.
+            refusal = self._check_origin(scope, headers)
+            if refusal is not None:
+                return refusal
         if found is None:
-            if path in self._served:
-                return Refusal("INVALID_MESSAGE", f"{path} is a WebSocket: connect to it as one.")
-            return refuse("NOT_FOUND", path=_shown(path))
+            return self._not_found(path)
         if method == "OPTIONS":
             return self._options(found, headers)
-        route = found.by_method.get("GET" if method == "HEAD" else method)
         if route is None:
             allowed = ", ".join(found.methods)
             refusal = refuse("METHOD_NOT_ALLOWED", path=_shown(path), method=_shown(method), methods=allowed)
@@ -125,6 +128,11 @@ class Door:
         request = Request(principal, trace_id, found.named, headers)
         said = await self._call(route, request, scope, receive)
         return _farewell(said, trace_id) if route.begins and self._desk.is_draining.is_set() else said
+
+    def _not_found(self, path: str) -> Refusal:
+        if path in self._served:
+            return Refusal("INVALID_MESSAGE", f"{path} is a WebSocket: connect to it as one.")
+        return refuse("NOT_FOUND", path=_shown(path))
 
     async def _call(self, route: Route, request: Request, scope: Scope, receive: Receive) -> Said:
         """Read what the route reads, and let it answer."""
@@ -155,9 +163,6 @@ class Door:
     def _admit(self, route: Route, scope: Scope, headers: Mapping[str, str]) -> Principal | Refusal:
         if not route.scope:
             return _EVERYBODY
-        refusal = self._check_origin(scope, headers)
-        if refusal is not None:
-            return refusal
         auth, client, token = self._desk.auth, _client_of(scope), token_in(headers)
         admitted = auth.admit(route.scope, client, token)
         if isinstance(admitted, Refusal) and route.also:
@@ -215,7 +220,7 @@ class Door:
     def _refuse_socket(self, scope: Scope, headers: Mapping[str, str]) -> Refusal | None:
         """Why there is to be no socket at all. What a browser must be able to read comes later, by the socket."""
         if scope["path"] not in self._served:
-            return refuse("NOT_FOUND", path=_shown(scope["path"]))
+            return self._not_found(scope["path"])
         if self._desk.is_draining.is_set():
             return refuse("SHUTTING_DOWN")
         return self._check_origin(scope, headers)
