@@ -16,6 +16,7 @@ from lingua_scheduler.core.refusal import CODES
 from lingua_scheduler.front.web import Query
 from lingua_scheduler.protocol.errors import CLOSES, RefusalBody
 from lingua_scheduler.protocol.fields import ID_PATTERN
+from lingua_scheduler.protocol.frames import LAYOUT, AudioFrame, FinalFrame, PingFrame, PongFrame
 from lingua_scheduler.protocol.node import read_from_node, read_to_node
 from lingua_scheduler.protocol.session import read_from_client, read_to_client
 
@@ -29,8 +30,11 @@ _REFS: Final = "#/components/schemas/{name}"
 _NAMES: Final = re.compile(r"{(\w+)}")
 #: Python's `$` lets a line end through, and the patterns say so; that of JSON Schema does not.
 _NO_LINE_END: Final = r"(?!\n)"
-#: What any request may be refused with; with a body; with a scope.
-_ANY: Final = ("HEADERS_TOO_LARGE", "INTERNAL", "SCHEDULER_DEPENDENCY_DOWN", "OUTCOME_UNKNOWN", "SHUTTING_DOWN")
+#: What any request may be refused with; with an engine behind it, that it only reads or also writes to; with a body;
+#: with a scope.
+_ANY: Final = ("HEADERS_TOO_LARGE", "INTERNAL")
+_WITH_ENGINE: Final = ("SCHEDULER_DEPENDENCY_DOWN", "SHUTTING_DOWN")
+_WITH_WRITES: Final = (*_WITH_ENGINE, "OUTCOME_UNKNOWN")
 _WITH_BODY: Final = ("INVALID_MESSAGE", "PAYLOAD_TOO_LARGE", "REQUEST_TIMEOUT")
 _WITH_SCOPE: Final = ("UNAUTHENTICATED", "FORBIDDEN")
 _KINDS: Final = {str: "string", int: "integer", bool: "boolean"}
@@ -114,6 +118,7 @@ def _codes(route: Route) -> tuple[str, ...]:
         *(_WITH_BODY if has_body else _WITH_BODY[:1] if has_names else ()),
         *(_WITH_SCOPE if route.scope else ()),
         *_ANY,
+        *((_WITH_ENGINE if route.method == "GET" else _WITH_WRITES) if route.asks_engine else ()),
     )
 
 
@@ -169,25 +174,37 @@ _SOCKETS: Final[dict[str, dict[str, Reader[Any]]]] = {
     "node": {"receive": read_from_node, "send": read_to_node},
     "session": {"receive": read_from_client, "send": read_to_client},
 }
+#: Which binary frames they read and write besides: a session's audio, and that of jobs for nodes with `binary_audio`.
+_FRAMES: Final[dict[str, dict[str, tuple[type, ...]]]] = {
+    "node": {"receive": (), "send": (AudioFrame,)},
+    "session": {"receive": (AudioFrame, FinalFrame, PingFrame, PongFrame), "send": (PongFrame,)},
+}
 
 
 def asyncapi() -> dict[str, Any]:
     """AsyncAPI 3 of the two sockets, as seen from here: `receive` is what comes in."""
-    kinds = dict.fromkeys(kind for both in _SOCKETS.values() for kind in _kinds_of(both))
+    kinds = dict.fromkeys(
+        kind for both in _SOCKETS.values() for reader in both.values() for kind in _body_kinds(reader)
+    )
     refs, schemas = _schemas(kinds)
+    messages = {kind.__name__: _message(kind, refs[kind]) for kind in kinds}
+    messages |= {kind.__name__: _frame(kind, layout) for kind, layout in LAYOUT.items()}
     closes = "; ".join(f"{int(code)} {close.meaning}" for code, close in CLOSES.items())
     channels, operations = {}, {}
     for name, both in _SOCKETS.items():
         channels[name] = {
             "address": f"/ws/{name}",
             "description": f"Closed with: {closes}.",
-            "messages": {kind.__name__: _ref("components", "messages", kind) for kind in _kinds_of(both)},
+            # Each once, as some go both ways.
+            "messages": {
+                kind.__name__: _ref("components", "messages", kind) for action in both for kind in _spoken(name, action)
+            },
         }
-        for action, reader in both.items():
+        for action in both:
             operations[f"{action}_{name}"] = {
                 "action": action,
                 "channel": {"$ref": f"#/channels/{name}"},
-                "messages": [_ref("channels", name, "messages", kind) for kind in reader.kinds.values()],
+                "messages": [_ref("channels", name, "messages", kind) for kind in _spoken(name, action)],
             }
     return {
         "asyncapi": "3.0.0",
@@ -195,17 +212,23 @@ def asyncapi() -> dict[str, Any]:
         "defaultContentType": "application/json",
         "channels": channels,
         "operations": operations,
-        "components": {"messages": {kind.__name__: _message(kind, refs[kind]) for kind in kinds}, "schemas": schemas},
+        "components": {"messages": messages, "schemas": schemas},
     }
 
 
-def _kinds_of(both: dict[str, Reader[Any]]) -> list[type]:
-    """Each once, as some go both ways."""
-    return list(dict.fromkeys(kind for reader in both.values() for kind in reader.kinds.values()))
+def _spoken(socket: str, action: str) -> list[type]:
+    """All that a socket reads, or writes: messages and frames."""
+    return [*_body_kinds(_SOCKETS[socket][action]), *_FRAMES[socket][action]]
 
 
 def _ref(*parts: str | type) -> dict[str, str]:
     return {"$ref": "/".join(["#", *(part if isinstance(part, str) else part.__name__ for part in parts)])}
+
+
+def _frame(kind: type[Any], layout: str) -> dict[str, Any]:
+    said = f"{getdoc(kind) or ''} A binary frame, little-endian: {layout}."
+    payload = {"type": "string", "contentMediaType": "application/octet-stream"}
+    return {"name": kind.__name__, "summary": said, "contentType": "application/octet-stream", "payload": payload}
 
 
 def _message(kind: type[Any], ref: dict[str, Any]) -> dict[str, Any]:

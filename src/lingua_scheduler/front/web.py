@@ -90,6 +90,8 @@ class Route:
     also: str = ""
     #: Has an `ETag`: whoever names it in `If-None-Match` is told that nothing has changed (304).
     is_kept: bool = False
+    #: Looks at the state engine, which may be away.
+    asks_engine: bool = True
     #: Begins work, or asks for some: nothing for an instance that is about to stop.
     begins: bool = False
 

@@ -1,9 +1,4 @@
-"""Binary frames, little-endian: audio without base64.
-
-audio chunk  u8 0x01 · u8 session-id length · u32 seq · u32 timestamp · u8 is_final · u8 0 · session id · audio
-final        u8 0x02 · u8 session-id length · u32 seq · u32 timestamp · session id
-ping, pong   u8 0x10 or 0x11 · anything, which the pong repeats
-"""
+"""Binary frames, little-endian: audio without base64. `LAYOUT` tells how each is laid out."""
 
 from __future__ import annotations
 
@@ -26,7 +21,7 @@ _LOW_32: Final = 2**32 - 1
 
 
 class AudioFrame(msgspec.Struct, frozen=True):
-    """A piece of a session's audio. `timestamp` is the low 32 bits of milliseconds."""
+    """A piece of a session's audio, or all of a job's. `timestamp` is the low 32 bits of milliseconds."""
 
     session_id: str
     seq: int
@@ -56,6 +51,14 @@ class PongFrame(msgspec.Struct, frozen=True):
 
 
 Frame = AudioFrame | FinalFrame | PingFrame | PongFrame
+
+#: How each of them is laid out.
+LAYOUT: Final[dict[type[Frame], str]] = {
+    AudioFrame: "u8 0x01, u8 session-id length, u32 seq, u32 timestamp, u8 is_final, u8 0, session id, audio",
+    FinalFrame: "u8 0x02, u8 session-id length, u32 seq, u32 timestamp, session id",
+    PingFrame: "u8 0x10, anything",
+    PongFrame: "u8 0x11, what the ping had",
+}
 
 
 def decode_frame(data: bytes) -> Frame:

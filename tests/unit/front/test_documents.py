@@ -9,6 +9,15 @@ import schemathesis
 from lingua_scheduler.app import ROUTES
 from lingua_scheduler.core.refusal import CODES
 from lingua_scheduler.front.openapi import asyncapi, openapi
+from lingua_scheduler.protocol.frames import (
+    LAYOUT,
+    AudioFrame,
+    FinalFrame,
+    Frame,
+    PingFrame,
+    PongFrame,
+    encode_frame,
+)
 from lingua_scheduler.protocol.node import read_from_node, read_to_node
 from lingua_scheduler.protocol.session import read_from_client, read_to_client
 from tests.front.routes import ROUTES as SHOWN
@@ -69,6 +78,26 @@ def test_every_route_is_told_with_its_scope_body_and_refusals() -> None:
     assert "application/octet-stream" in paths["/v1/raw"]["post"]["requestBody"]["content"]
 
 
+def test_only_what_asks_the_engine_may_say_that_it_is_away_and_only_writes_that_they_are_unknown() -> None:
+    paths = DOCUMENTS["openapi"]["paths"]
+    for path in ("/health", "/livez", "/docs", "/openapi.json", "/asyncapi.json"):
+        assert "503" not in paths[path]["get"]["responses"]
+    for path, methods in paths.items():
+        for method, operation in methods.items():
+            told = operation["responses"].get("503", {"description": ""})["description"]
+            assert ("OUTCOME_UNKNOWN" in told) == (method == "post"), path
+
+
+def test_the_layout_of_every_frame_is_told() -> None:
+    messages = DOCUMENTS["asyncapi"]["components"]["messages"]
+    assert "u8 0x02, u8 session-id length, u32 seq" in messages["FinalFrame"]["summary"]
+    assert messages["AudioFrame"]["contentType"] == "application/octet-stream"
+    frames: list[Frame] = [AudioFrame("s1", 1, 2, False, b"a"), FinalFrame("s1", 1, 2), PingFrame(), PongFrame()]
+    assert {type(frame) for frame in frames} == set(LAYOUT)
+    for frame in frames:
+        assert f"u8 0x{encode_frame(frame)[0]:02x}" in LAYOUT[type(frame)]
+
+
 def test_operations_have_names_of_their_own() -> None:
     for name in ("openapi", "shown"):
         names = [part["operationId"] for part in parts(DOCUMENTS[name]) if "operationId" in part]
@@ -89,9 +118,9 @@ def test_every_message_of_the_sockets_is_told() -> None:
     }
     assert told == {
         "receive_node": set(read_from_node.kinds),
-        "send_node": set(read_to_node.kinds),
-        "receive_session": set(read_from_client.kinds),
-        "send_session": set(read_to_client.kinds),
+        "send_node": set(read_to_node.kinds) | {"AudioFrame"},
+        "receive_session": set(read_from_client.kinds) | {"AudioFrame", "FinalFrame", "PingFrame", "PongFrame"},
+        "send_session": set(read_to_client.kinds) | {"PongFrame"},
     }
     register = document["components"]["schemas"]["NodeRegister"]
     assert register["properties"]["type"] == {"enum": ["node_register"]}

@@ -38,16 +38,28 @@ def with_documents(routes: tuple[Route, ...]) -> tuple[Route, ...]:
         """OpenAPI 3.1."""
         return described()
 
-    own = (
-        Route("GET", "/openapi.json", PAGE, openapi_json, "What can be asked, for programs.", tag="documents"),
-        Route("GET", "/asyncapi.json", PAGE, asyncapi_json, "What the sockets speak, for programs.", tag="documents"),
-        Route("GET", "/docs", PAGE, docs, "The same for people.", tag="documents"),
-        *(
-            Route("GET", f"/sdk/{name}", "", sdk(name), "The client for browsers.", tag="documents", is_kept=True)
-            for name in SDK
-        ),
+    pages = tuple(
+        Route("GET", path, PAGE, handle, summary, tag="documents", asks_engine=False)
+        for path, handle, summary in (
+            ("/openapi.json", openapi_json, "What can be asked, for programs."),
+            ("/asyncapi.json", asyncapi_json, "What the sockets speak, for programs."),
+            ("/docs", docs, "The same for people."),
+        )
     )
-    everything = (*routes, *own)
+    modules = tuple(
+        Route(
+            "GET",
+            f"/sdk/{name}",
+            "",
+            sdk(name),
+            "The client for browsers.",
+            tag="documents",
+            is_kept=True,
+            asks_engine=False,
+        )
+        for name in SDK
+    )
+    everything = (*routes, *pages, *modules)
     return everything
 
 

@@ -33,8 +33,8 @@ async def readyz(desk: Desk, _request: Request) -> OkAnswer | Refusal:
 
 
 ROUTES: Final = (
-    Route("GET", "/health", "", health, "It is there: `OK`.", tag="health"),
-    Route("GET", "/livez", "", livez, "The process lives.", answers=OkAnswer, tag="health"),
+    Route("GET", "/health", "", health, "It is there: `OK`.", tag="health", asks_engine=False),
+    Route("GET", "/livez", "", livez, "The process lives.", answers=OkAnswer, tag="health", asks_engine=False),
     Route(
         "GET",
         "/readyz",
