@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lingua_scheduler.core.audio_ref import is_own_ref
-from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.job_state import LIVE_STATES
+from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.flows.keep_audio import keep_audio
+from lingua_scheduler.flows.store_audio import store_audio
 from lingua_scheduler.protocol.codec import encode
+from lingua_scheduler.protocol.speech import audio_of
 from lingua_scheduler.views.audio import read_audio
+from lingua_scheduler.views.whereabouts import At, read_whereabouts
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.limits import Limits
@@ -46,6 +50,30 @@ async def keep_for_job(desk: Desk, ref: str | None, owner: str, limits: Limits) 
 def speech_ref(job_id: str, attempt_id: int) -> str:
     """Where the speech of a result is kept: under the attempt's name, so that no late result takes its place."""
     return f"{job_id}.{attempt_id}.tts"
+
+
+async def keep_speech(
+    engine: Engine, job_id: str, attempt_id: int, spoken: str, *, field: str, media: str, ttl_ms: int
+) -> str | Refusal:
+    """Keep the speech of a result, which came as base64 in `field`; where it is then."""
+    try:
+        audio = audio_of(field, spoken)
+    except Invalid as invalid:
+        return invalid.refusal
+    ref = speech_ref(job_id, attempt_id)
+    stored = await store_audio(engine, ref, audio, owner=job_id, media=media, ttl_ms=ttl_ms)
+    return stored if isinstance(stored, Refusal) else ref
+
+
+async def has_attempt(engine: Engine, job_id: str, attempt_id: int, node_id: str, epoch: str = "") -> bool:
+    """Whether a node has a job now, in this very attempt: nobody wants the speech of another. `epoch` "": whichever."""
+    at = await read_whereabouts(engine, job_id)
+    return (
+        isinstance(at, At)
+        and at.state in LIVE_STATES
+        and (at.node_id, at.attempt_id) == (node_id, attempt_id)
+        and epoch in {"", at.epoch}
+    )
 
 
 async def whole_result(engine: Engine, job: Job) -> str:

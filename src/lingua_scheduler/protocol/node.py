@@ -25,9 +25,6 @@ from lingua_scheduler.protocol.fields import (
 from lingua_scheduler.protocol.options import Pipeline
 from lingua_scheduler.protocol.registration import Declaration
 
-#: What a node may list in `advanced_features`.
-FEATURES: Final = ("job_ack", "job_started", "job_stopped", "audio_ref", "binary_audio")
-
 
 class Gpu(Message, frozen=True, kw_only=True):
     """One of a node's GPUs."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from lingua_scheduler.core.job_state import LIVE_STATES
-from lingua_scheduler.core.refusal import Invalid, Refusal
+from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.erase_audio import erase_audio
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.started import started
 from lingua_scheduler.flows.stopped import stopped
-from lingua_scheduler.flows.store_audio import store_audio
-from lingua_scheduler.front.audio import speech_ref
+from lingua_scheduler.front.audio import has_attempt, keep_speech
 from lingua_scheduler.front.web import LARGE_BYTES, Route
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.failures import failing, missing_service
@@ -27,8 +25,6 @@ from lingua_scheduler.protocol.http import (
     read_done,
     read_fail,
 )
-from lingua_scheduler.protocol.speech import audio_of
-from lingua_scheduler.views.whereabouts import At, read_whereabouts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -90,32 +86,19 @@ async def finish(desk: Desk, request: Request) -> Said:
 async def _keep_speech(desk: Desk, said: DoneRequest) -> str | Refusal:
     """Where the speech of a result is kept; "": there is none, or the node has not got the job and nobody wants it."""
     spoken = (said.result or {}).get("tts_audio")
-    if said.result is None or not isinstance(spoken, str) or not spoken or not await _is_current(desk, said):
+    if said.result is None or not isinstance(spoken, str) or not spoken:
         return ""
-    try:
-        audio = audio_of("result.tts_audio", spoken)
-    except Invalid as invalid:
-        return invalid.refusal
-    ref, media = speech_ref(said.job_id, said.attempt_id), said.result.get("tts_format")
-    stored = await store_audio(
+    if not await has_attempt(desk.engine, *_named(said)):
+        return ""
+    media = said.result.get("tts_format")
+    return await keep_speech(
         desk.engine,
-        ref,
-        audio,
-        owner=said.job_id,
+        said.job_id,
+        said.attempt_id,
+        spoken,
+        field="result.tts_audio",
         media=media if isinstance(media, str) else "",
         ttl_ms=desk.result_ttl_ms,
-    )
-    return stored if isinstance(stored, Refusal) else ref
-
-
-async def _is_current(desk: Desk, said: DoneRequest) -> bool:
-    """Whether the node has the job now, in this very attempt."""
-    at = await read_whereabouts(desk.engine, said.job_id)
-    return (
-        isinstance(at, At)
-        and at.state in LIVE_STATES
-        and (at.node_id, at.attempt_id) == (said.node_id, said.attempt_id)
-        and said.epoch in {None, "", at.epoch}
     )
 
 

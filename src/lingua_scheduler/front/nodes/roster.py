@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from lingua_scheduler.front.nodes.phases import Act
     from lingua_scheduler.store.engine import Engine
 
-#: An open socket stands for a heartbeat so often.
-KEEP_MS: Final = 10_000
 #: That a socket closed is told for so long; then its node counts as silent.
 _LEAVE_S: Final = 30.0
 

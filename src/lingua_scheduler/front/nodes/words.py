@@ -5,23 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import LinguaError
-from lingua_scheduler.core.job_state import LIVE_STATES
-from lingua_scheduler.core.refusal import Invalid, Refusal
+from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.erase_audio import erase_audio
 from lingua_scheduler.flows.fail import Failed, fail
 from lingua_scheduler.flows.started import started
 from lingua_scheduler.flows.stopped import stopped
-from lingua_scheduler.flows.store_audio import store_audio
-from lingua_scheduler.front.audio import speech_ref
+from lingua_scheduler.front.audio import has_attempt, keep_speech
 from lingua_scheduler.front.background import insist
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import refusal_of
 from lingua_scheduler.protocol.failures import Failing, failing
 from lingua_scheduler.protocol.node import JobAck, JobNack, JobResult, JobStarted, JobStopped
-from lingua_scheduler.protocol.speech import audio_of
-from lingua_scheduler.views.whereabouts import At, read_whereabouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,27 +130,22 @@ class Words:
         """
         if not message.tts_audio or not await self._is_current(known, message):
             return ""
-        try:
-            audio = audio_of("tts_audio", message.tts_audio)
-        except Invalid as invalid:
-            return invalid.refusal
-        ref = speech_ref(message.job_id, message.attempt_id)
-        stored = await store_audio(
-            self._engine, ref, audio, owner=message.job_id, media=message.tts_format or "", ttl_ms=self._result_ttl_ms
+        return await keep_speech(
+            self._engine,
+            message.job_id,
+            message.attempt_id,
+            message.tts_audio,
+            field="tts_audio",
+            media=message.tts_format or "",
+            ttl_ms=self._result_ttl_ms,
         )
-        return stored if isinstance(stored, Refusal) else ref
 
     async def _is_current(self, known: Known, message: JobResult) -> bool:
         """Whether the node has the job now. If it is not known here that it got it, the engine knows."""
         errand = self._delivery.errands.get(message.job_id, known.node_id)
         if errand is not None:
             return errand.attempt_id == message.attempt_id
-        at = await read_whereabouts(self._engine, message.job_id)
-        return (
-            isinstance(at, At)
-            and (at.node_id, at.attempt_id) == (known.node_id, message.attempt_id)
-            and at.state in LIVE_STATES
-        )
+        return await has_attempt(self._engine, message.job_id, message.attempt_id, known.node_id)
 
 
 def _refusal(answer: object) -> Refusal | None:
