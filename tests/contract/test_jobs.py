@@ -357,3 +357,14 @@ class TestTheJob:
 
     async def test_nobody_can_cancel_what_is_not_there(self, house: House) -> None:
         assert (await house.post("/v1/job/cancel", {"job_id": "c0.nobody"}, 404))["error"] == "UNKNOWN_JOB"
+
+
+async def test_a_job_that_falls_back_to_another_language_says_its_own(house: House) -> None:
+    await house.post("/v1/node/register", {"node_id": "mandarin", "semantic_langs": ["en", "zh"]})
+    placed = await house.dispatch(src_lang="zh-yue", tgt_lang="en")
+    assert placed["node_id"] == "mandarin"
+    (job,) = (await house.post("/v1/node/poll", {"node_id": "mandarin"}))["jobs"]
+    assert (job["src_lang"], job["tgt_lang"]) == ("yue", "en")
+    shown = await house.get(f"/v1/job/{placed['job_id']}")
+    assert (shown["src_lang"], shown["tgt_lang"]) == ("yue", "en")
+    await house.post("/v1/job/cancel", {"job_id": placed["job_id"]})
