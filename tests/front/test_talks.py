@@ -184,7 +184,10 @@ async def test_both_directions_need_a_node_that_serves_both(instance: Open) -> N
         job = await n1.job()
         assert (job["src_lang"], job["tgt_lang"], job["mode"]) == ("auto", "zh", "two_way_auto")
         assert job["lid"] == {"candidates": ["en", "zh"]}
-        await ann.answers(1)
+        await ann.utter(1, src_lang="auto", mode="two_way_auto")
+        job = await n1.job()
+        assert (job["lang_a"], job["lang_b"], job["lid"]) == ("en", "zh-Hans", {"candidates": ["en", "zh"]})
+        await ann.answers(2)
 
 
 async def test_what_a_node_has_understood_so_far_is_passed_on(instance: Open) -> None:

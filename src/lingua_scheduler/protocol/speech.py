@@ -23,7 +23,6 @@ CODECS: Final = ("pcm16", "opus")
 _CODEC_OF: Final = {"web": "opus"}
 AUTO: Final = "auto"
 _TWO_WAY: Final = "two_way_auto"
-_BETWEEN: Final = ("mode", "lang_a", "lang_b", "auto_langs")
 
 
 class Agreed(msgspec.Struct, frozen=True):
@@ -44,19 +43,24 @@ def negotiate(init: SessionInit) -> Agreed:
 
 
 def spoken(utterance: Utterance, session: Speech) -> Utterance:
-    """An utterance with everything that it leaves to its session filled in.
-
-    `mode`, `lang_a`, `lang_b` and `auto_langs` belong together: it names some of them, or takes all from its session.
-    """
-    own = any(getattr(utterance, name) is not None for name in _BETWEEN)
-    filled = {
-        name: getattr(session, name)
-        for name in Speech.__struct_fields__
-        if getattr(utterance, name) is None and not (own and name in _BETWEEN)
-    }
+    """An utterance with everything filled in that it leaves to its session, field by field."""
+    left = {name for name in Speech.__struct_fields__ if getattr(utterance, name) is None}
+    filled = {name: getattr(session, name) for name in left.difference(outdated(utterance, session))}
     filled["options"] = combined(utterance.options, session.options)
     filled["pipeline"] = combined(utterance.pipeline, session.pipeline)
     return msgspec.structs.replace(utterance, **filled)
+
+
+def outdated(said: Speech, before: Speech) -> tuple[str, ...]:
+    """What was said before of the candidates, and does not hold any more because they are named anew the other way.
+
+    `lang_a` and `lang_b` name them, or two `auto_langs` do.
+    """
+    both, both_before = (said.lang_a or before.lang_a, said.lang_b or before.lang_b), (before.lang_a, before.lang_b)
+    if both != both_before:
+        return () if None in both else ("auto_langs",)
+    is_new = said.auto_langs is not None and len(said.auto_langs) == len(both) and said.auto_langs != before.auto_langs
+    return ("lang_a", "lang_b") if is_new else ()
 
 
 class Direction(msgspec.Struct, frozen=True):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lingua_scheduler.core.pair import Pair
@@ -144,12 +146,42 @@ def test_an_utterance_takes_from_its_session_what_it_does_not_say() -> None:
     assert own.options == Options(policy="spread", wait_ms=0)
 
 
-def test_the_languages_of_both_ways_belong_together() -> None:
-    assert spoken(Utterance(audio="", utterance_index=0), WEB).lang_a == "zh"
-    other = spoken(Utterance(audio="", utterance_index=0, lang_a="fr", lang_b="de"), WEB)
-    assert (other.mode, other.auto_langs, direction_of(other).candidates) == (None, None, ["fr", "de"])
-    once = spoken(Utterance(audio="", utterance_index=0, src_lang="fr", tgt_lang="de", mode="one_way"), WEB)
-    assert direction_of(once) == Direction(
+def within(session: SessionInit, **said: Any) -> Direction:
+    """In which direction an utterance of this session goes."""
+    return direction_of(spoken(Utterance(audio="", utterance_index=0, **said), session))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"mode": "two_way_auto"},
+        {"lang_a": "zh"},
+        {"lang_b": "en"},
+        {"auto_langs": ["zh", "en"]},
+        {"auto_langs": ["zh", "en"], "mode": "two_way_auto"},
+        {"src_lang": "auto", "mode": "two_way_auto"},
+    ],
+)
+def test_the_fields_of_the_mode_are_left_out_one_by_one(said: dict[str, Any]) -> None:
+    assert within(WEB, **said) == direction_of(WEB)
+
+
+def test_candidates_that_an_utterance_names_itself_are_its_own() -> None:
+    german = within(WEB, lang_a="fr", lang_b="de")
+    assert (german.mode, german.lang_a, german.lang_b) == ("two_way_auto", "fr", "de")
+    assert german.candidates == german.auto_langs == ["fr", "de"]
+    half = within(WEB, lang_a="fr")
+    assert half.candidates == half.auto_langs == ["fr", "en"]
+    listed = within(WEB, auto_langs=["fr", "de"])
+    assert (listed.lang_a, listed.lang_b, listed.auto_langs) == ("fr", "de", ["fr", "de"])
+    three = within(WEB, auto_langs=["zh", "en", "fr"])
+    assert (three.candidates, three.auto_langs) == (["zh", "en"], ["zh", "en", "fr"])
+    by_list = SessionInit(src_lang="auto", auto_langs=["zh", "en"])
+    assert within(by_list, lang_a="zh").candidates == ["zh", "en"]
+
+
+def test_an_utterance_may_go_one_way_in_a_session_of_both() -> None:
+    assert within(WEB, src_lang="fr", tgt_lang="de", mode="one_way") == Direction(
         Pair("fr", "de"), two_way=False, src_lang="fr", tgt_lang="de", mode="one_way"
     )
 

@@ -34,7 +34,7 @@ from lingua_scheduler.protocol.session import (
     TtsStarted,
     Utterance,
 )
-from lingua_scheduler.protocol.speech import PROTOCOL_VERSION
+from lingua_scheduler.protocol.speech import PROTOCOL_VERSION, outdated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +79,7 @@ class Talk:
         """
         about = self.ledger.about
         said = {name: getattr(init, name) for name in Speech.__struct_fields__ if getattr(init, name) is not None}
+        said = dict.fromkeys(outdated(init, about.init)) | said
         wanted = paired(msgspec.structs.replace(about.init, **said), about.paired_node_id)
         check_direction(wanted)
         return msgspec.structs.replace(about, init=wanted, trace_id=init.trace_id or about.trace_id)

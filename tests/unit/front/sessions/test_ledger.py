@@ -213,6 +213,15 @@ def test_a_client_that_comes_back_may_go_on_in_another_direction() -> None:
     assert (said.direction.pair.tgt, said.dialect) == ("fr", "london")
 
 
+def test_a_client_that_comes_back_may_name_other_candidates_the_other_way() -> None:
+    machine = talk(src_lang="auto", mode="two_way_auto", lang_a="en", lang_b="zh")
+    machine.away(START_MS)
+    machine.back(SessionInit(auto_langs=["fr", "de"]), TOKEN, START_MS)
+    direction = say(machine, 0).said.direction
+    assert direction is not None
+    assert (direction.candidates, direction.lang_a, direction.lang_b) == (["fr", "de"], "fr", "de")
+
+
 @pytest.mark.parametrize("wrong", [{"src_lang": "xx-bad!!"}, {"src_lang": "auto"}, {"tgt_lang": "nowhere"}])
 def test_who_comes_back_for_a_language_that_is_none_changes_nothing(wrong: dict[str, Any]) -> None:
     machine = talk()
