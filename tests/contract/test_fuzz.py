@@ -95,11 +95,13 @@ async def pester(join: Callable[[], Any], known: tuple[dict[str, Any], ...], see
     for _ in range(MESSAGES):
         try:
             await peer.send(nonsense(rng, known))
+            await peer.was_read()
         except ConnectionClosed:
             assert (await peer.gone())[0] in CLOSES
             check(peer)
             peer = await join()
     await peer.close()
+    assert (await peer.gone())[0] in {1000, *CLOSES}
     check(peer)
 
 

@@ -10,7 +10,8 @@ import pytest
 from tests.support.house import eventually
 
 if TYPE_CHECKING:
-    from tests.support.house import House, Node
+    from tests.support.house import House
+    from tests.support.people import Node
 
 NODE = {"semantic_langs": ["en", "zh"], "max_concurrent_jobs": 1}
 

@@ -305,6 +305,15 @@ async def test_rooms_are_not_served_and_three_bad_messages_end_the_connection(in
         assert [one["code"] for one in ann.all("error")[4:]] == ["INVALID_MESSAGE"] * 3
 
 
+async def test_a_close_has_its_code_however_long_its_reason_would_be(instance: Open) -> None:
+    async with client(instance) as ann:
+        await ann.begin()
+        for _ in range(3):
+            await ann.say("💬" * 50)
+        assert await ann.closed() == 4400
+        assert ann.all("error")[2]["message"].startswith(ann.socket.close_reason or "?")
+
+
 async def test_who_says_nothing_is_sent_away(server: Server) -> None:
     async with open_instance(server.url, sessions__opening_ms=100, sessions__idle_ms=1_000) as instance:
         async with client(instance) as ann:

@@ -80,6 +80,11 @@ class Peer:
             self.heard.remove(message)
             return message
 
+    async def was_read(self) -> None:
+        """Wait until the other side has read everything so far; `ConnectionClosed` if it has closed over it."""
+        async with asyncio.timeout(PATIENCE_S):
+            await (await self._socket.ping())
+
     async def next_bytes(self) -> bytes:
         """Take the first binary frame."""
         async with self._news, asyncio.timeout(PATIENCE_S):
