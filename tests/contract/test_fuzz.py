@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from lingua_scheduler.core.ticket import MAX_INDEX
 from tests.support.house import House
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ FROM_NODES = (
 )
 FROM_CLIENTS = (
     {"type": "utterance", "utterance_index": 0, "audio": "AAAA", "audio_format": "pcm16", "sample_rate": 16_000},
+    {"type": "utterance", "utterance_index": MAX_INDEX, "audio": "AAAA"},
+    {"type": "utterance", "utterance_index": MAX_INDEX + 1, "audio": "AAAA"},
     {"type": "audio_chunk", "seq": 1, "is_final": False, "payload": "AAAA"},
     {"type": "client_heartbeat", "timestamp": 1, "last_event_id": 3},
     {"type": "event_ack", "last_event_id": 9},
@@ -43,6 +46,7 @@ FROM_CLIENTS = (
 ODD: tuple[Any, ...] = (
     None,
     -1,
+    *(bound + beside for bound in (MAX_INDEX, 2**53) for beside in (-1, 0, 1)),
     2**70,
     1e308,
     "",

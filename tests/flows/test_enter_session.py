@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from lingua_scheduler.core.records import MAX_FREE, Entry
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.ticket import LAST_INDEX, MAX_INDEX
 from lingua_scheduler.flows.enter_session import Entered, enter_session
 from lingua_scheduler.flows.return_number import Returned, return_number
-from lingua_scheduler.flows.sessions import MAX_INDEX
 from lingua_scheduler.store.keys import cell_key, session_tag
 from lingua_scheduler.views.session import Session, read_session
 from tests.support.cells import watch
@@ -232,7 +232,7 @@ async def test_it_is_no_part_of_a_cell(world: World) -> None:
         {"index": MAX_INDEX + 1},
         {"index": True},
         {"at_least": -1},
-        {"at_least": 2 * MAX_INDEX + 1},
+        {"at_least": LAST_INDEX + 1},
         {"rate": 0},
         {"burst": 0},
         {"rate": 1_000_001},

@@ -10,10 +10,11 @@ import pytest
 
 from lingua_scheduler.core.records import Entry
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.ticket import LAST_INDEX, MAX_INDEX
 from lingua_scheduler.flows.drop_session import Dropped, drop_session
 from lingua_scheduler.flows.enter_session import Entered, enter_session
 from lingua_scheduler.flows.save_session import Saved, save_session
-from lingua_scheduler.flows.sessions import MAX_INDEX, MAX_STATE_BYTES
+from lingua_scheduler.flows.sessions import MAX_STATE_BYTES
 from lingua_scheduler.flows.take_session import Taken, take_session
 from lingua_scheduler.store.keys import cell_key, session_tag
 from lingua_scheduler.views.session import Session, read_session
@@ -159,6 +160,11 @@ class TestNumbers:
             Entered(6),
         ]
 
+    async def test_numbers_go_on_after_the_last_that_anybody_may_give(self, world: World) -> None:
+        await begin(world, next_index=MAX_INDEX + 1)
+        assert await enter(world) == Entered(MAX_INDEX + 1)
+        assert await save(world, next_index=MAX_INDEX + 2) == Saved()
+
     async def test_an_engine_that_lost_everything_is_told_again_by_whoever_holds_the_state(self, world: World) -> None:
         await begin(world)
         await enter(world)
@@ -265,7 +271,7 @@ class TestDropping:
         {"token": "t" * 129},
         {"token": None},
         {"next_index": -1},
-        {"next_index": MAX_INDEX + 1},
+        {"next_index": LAST_INDEX + 1},
         {"create": 1},
     ],
     ids=lambda how: str(how)[:30],

@@ -237,7 +237,8 @@ class Order:
         """What is too old or too much is kept no longer: which utterances that were."""
         announced = self._state.announced
         if announced:
-            self._state.announced = {index: until for index, until in announced.items() if until > now_ms}
+            known = [(index, until) for index, until in announced.items() if until > now_ms]
+            self._state.announced = dict(known[-self._limits.max_events :])
         return [event.index for event in self._state.log.trim(now_ms, self._limits)]
 
     def confirm(self, last_event_id: int) -> list[int]:

@@ -17,6 +17,10 @@ from lingua_scheduler.core.wanted import Hints, Wanted, check_policy, check_serv
 MAX_TIMEOUT_MS: Final = 86_400_000
 #: A request id is held for an unfinished claim so long, and more.
 MAX_WAIT_MS: Final = 60_000
+#: The last index that somebody may give his utterance himself. Those that are given for him go on growing behind it: as
+#: many as nobody ever says, before the engine would not count exactly any more.
+MAX_INDEX: Final = 2**52
+LAST_INDEX: Final = 2 * MAX_INDEX
 _SEED_BITS: Final = 32
 SEEDS: Final = 2**_SEED_BITS
 _USUAL_NEEDS: Final = needs_of(USUAL)
@@ -70,7 +74,7 @@ def make_ticket(
     ticket = Ticket(
         job=job_id,
         session=check_id("session_id", session_id),
-        utterance=check_int("utterance_index", utterance_index, 0, 2**53),
+        utterance=check_int("utterance_index", utterance_index, 0, LAST_INDEX),
         pair=str(pair),
         fallback="" if fallback is None else str(fallback),
         ack_ms=check_int("ack_ms", limits.ack_ms, 1, MAX_TIMEOUT_MS),

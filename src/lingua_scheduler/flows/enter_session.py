@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.ids import check_int
 from lingua_scheduler.core.refusal import Invalid, Refusal
+from lingua_scheduler.core.ticket import LAST_INDEX, MAX_INDEX
 from lingua_scheduler.flows.rates import Limited, check_rate
-from lingua_scheduler.flows.sessions import MAX_INDEX, MAX_SESSION_MS, check_principal, check_session, others_session
+from lingua_scheduler.flows.sessions import MAX_SESSION_MS, check_principal, check_session, others_session
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ async def enter_session(
     try:
         tag = check_session(session_id)
         index = -1 if utterance_index is None else check_int("utterance_index", utterance_index, 0, MAX_INDEX)
-        least = check_int("at_least", at_least, 0, 2 * MAX_INDEX)
+        least = check_int("at_least", at_least, 0, LAST_INDEX)
         per_s, most = check_rate(rate, burst)
         ttl_ms = check_int("ttl_ms", ttl_ms, 1, MAX_SESSION_MS)
         item = pack((check_principal(principal), index, least, per_s, most, ttl_ms))

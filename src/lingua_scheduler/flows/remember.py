@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.ids import cell_of, check_id, check_int, check_text
 from lingua_scheduler.core.refusal import Invalid, Refusal
+from lingua_scheduler.core.ticket import LAST_INDEX
 from lingua_scheduler.store.face import Answer, Face, pack
 from lingua_scheduler.store.keys import session_tag
 
@@ -43,7 +44,7 @@ async def remember(
                 check_id("node_id", node_id),
                 check_text("pool", pool, 128),
                 check_id("bind_key", bind_key) if bind_key else "",
-                check_int("utterance_index", utterance_index, -1, 2**53),
+                check_int("utterance_index", utterance_index, -1, LAST_INDEX),
                 job_id,
             )
         )

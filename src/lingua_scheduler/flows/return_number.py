@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.ids import check_int
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
-from lingua_scheduler.flows.sessions import MAX_INDEX, check_principal, check_session
+from lingua_scheduler.core.ticket import MAX_INDEX
+from lingua_scheduler.flows.sessions import check_principal, check_session
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:

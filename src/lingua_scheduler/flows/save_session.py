@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.ids import check_bool, check_id, check_int, check_text
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.core.ticket import LAST_INDEX
 from lingua_scheduler.flows.sessions import (
-    MAX_INDEX,
     MAX_SESSION_MS,
     MAX_TOKEN_CHARS,
     check_principal,
@@ -53,7 +53,7 @@ async def save_session(
                 check_principal(principal),
                 check_id("owner", owner),
                 check_text("token", token, MAX_TOKEN_CHARS),
-                check_int("next_index", next_index, 0, MAX_INDEX),
+                check_int("next_index", next_index, 0, LAST_INDEX),
                 check_bool("create", create),
                 check_int("ttl_ms", ttl_ms, 1, MAX_SESSION_MS),
             )

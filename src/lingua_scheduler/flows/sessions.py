@@ -8,14 +8,12 @@ from lingua_scheduler.core.ids import check_id
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.store.keys import session_tag
 
-#: Far enough below what the engine counts exactly that numbers can go on growing behind it.
-MAX_INDEX: Final = 2**52
 #: How long a session may be remembered after its last use: as long as any record of a job, and a day.
 MAX_SESSION_MS: Final = 31 * 86_400_000
 #: Of what must be shown to take a session over.
 MAX_TOKEN_CHARS: Final = 128
-#: What a session needs to go on elsewhere is numbers and names, no text and no audio.
-MAX_STATE_BYTES: Final = 1024 * 1024
+#: What a session needs to go on elsewhere is numbers and names, no text and no audio. More than any session can have.
+MAX_STATE_BYTES: Final = 4 * 1024 * 1024
 
 
 def check_session(value: object) -> str:

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from lingua_scheduler.core.capability import MAX_LABELS
 from lingua_scheduler.core.node import MAX_RUNNING, MAX_SLOTS
-from lingua_scheduler.core.ticket import MAX_TIMEOUT_MS, MAX_WAIT_MS
+from lingua_scheduler.core.ticket import MAX_INDEX, MAX_TIMEOUT_MS, MAX_WAIT_MS
 
 #: As `core.ids.check_id` has it. `$` alone would let a line end through.
 ID_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$(?!\n)"
@@ -27,6 +27,8 @@ Ref = Annotated[str, Meta(max_length=2_048)]
 #: What people or programs wrote for people: cut where it is kept.
 Prose = Annotated[str, Meta(max_length=65_536)]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
+#: Of an utterance, as whoever says it numbers it.
+Index = Annotated[int, Meta(ge=0, le=MAX_INDEX)]
 AttemptId = Annotated[int, Meta(ge=1, le=1_000_000)]
 Slots = Annotated[int, Meta(ge=1, le=MAX_SLOTS)]
 WaitMs = Annotated[int, Meta(ge=0, le=MAX_WAIT_MS)]

@@ -13,6 +13,7 @@ from lingua_scheduler.protocol.fields import (
     Count,
     Epoch,
     Id,
+    Index,
     Language,
     Message,
     Prose,
@@ -127,7 +128,7 @@ class DispatchRequest(Message, frozen=True, kw_only=True):
     src_lang: Language
     tgt_lang: Language
     audio_ref: Ref | None = None
-    utterance_index: Count | None = None
+    utterance_index: Index | None = None
     request_id: Id | None = None
     payload: Anything | None = None
     options: Options | None = None

@@ -10,6 +10,7 @@ from lingua_scheduler.protocol.fields import (
     Anything,
     Count,
     Id,
+    Index,
     Language,
     Message,
     Mode,
@@ -75,7 +76,7 @@ class Utterance(Speech, frozen=True, kw_only=True, tag_field="type", tag="uttera
     """Something said, as a whole."""
 
     audio: str
-    utterance_index: Count
+    utterance_index: Index
     session_id: Id | None = None
     manual_cut: bool | None = None
     audio_format: AudioFormat | None = None

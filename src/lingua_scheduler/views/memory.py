@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.ids import check_id, check_int
 from lingua_scheduler.core.refusal import Invalid, Refusal
+from lingua_scheduler.core.ticket import LAST_INDEX
 from lingua_scheduler.core.wanted import MAX_NAMED, Hints
 from lingua_scheduler.store.face import Answer, Face, pack
 from lingua_scheduler.store.keys import session_tag
@@ -35,7 +36,7 @@ async def recall(engine: Engine, session_id: str, *, bind_key: str = "", utteran
     try:
         tag = session_tag(check_id("session_id", session_id))
         turn = check_id("bind_key", bind_key) if bind_key else ""
-        item = pack((turn, check_int("utterance_index", utterance_index, -1, 2**53)))
+        item = pack((turn, check_int("utterance_index", utterance_index, -1, LAST_INDEX)))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _MEMORY(engine, tag, item)

@@ -205,6 +205,16 @@ def test_a_late_result_of_an_announced_gap_is_dropped_and_known_as_one() -> None
     assert [event.outcome for event in order.replay(0).events] == [GAP, word(1)]
 
 
+def test_only_so_many_announced_gaps_are_remembered_the_last_ones() -> None:
+    order = Order(OrderLimits(max_events=2))
+    for index in range(4):
+        order.expect(index, FAR, 0)
+    order.settle(3, word(3), 0)
+    order.take(10_000)
+    answers = [order.settle(index, word(index), 10_001) for index in range(3)]
+    assert answers == [Settled.repeated, Settled.late, Settled.late]
+
+
 def test_an_announced_gap_is_remembered_for_the_window() -> None:
     for now, answer in ((129_999, Settled.late), (130_000, Settled.repeated)):
         order = new_order(0, 1)

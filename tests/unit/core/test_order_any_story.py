@@ -178,7 +178,8 @@ class Story(RuleBasedStateMachine):
 
     def _forget(self, taken: Taken) -> None:
         """What leaves for its age, its number or its size."""
-        self.announced = {index: until for index, until in self.announced.items() if self.now < until}
+        known = [(index, until) for index, until in self.announced.items() if self.now < until]
+        self.announced = dict(known[-LIMITS.max_events :])
         stays = [event for event in self.kept if not self._is_old(event)][-LIMITS.max_events :]
         left = self.kept[: len(self.kept) - len(stays)]
         assert taken.forgotten == [event.index for event in left]

@@ -10,6 +10,7 @@ import msgspec
 
 from lingua_scheduler.core.audio_ref import audio_ref_of
 from lingua_scheduler.core.errors import LinguaError, OutcomeUnknown
+from lingua_scheduler.core.ids import MAX_ID_LENGTH
 from lingua_scheduler.core.job_state import LIVE_STATES
 from lingua_scheduler.core.new_ids import new_job_id
 from lingua_scheduler.core.refusal import Refusal
@@ -262,7 +263,7 @@ class Backstage:
 def _own_speech(job_id: str, result: dict[str, Any]) -> str:
     """The speech that came of a job. A node may name only what belongs to the job."""
     ref = tts_ref_of(result)
-    return ref if ref.startswith(f"{job_id}.") else ""
+    return ref if ref.startswith(f"{job_id}.") and len(ref) <= MAX_ID_LENGTH else ""
 
 
 def assignment_of(said: Said, audio_ref: str) -> Assignment:

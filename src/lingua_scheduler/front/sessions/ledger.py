@@ -37,7 +37,7 @@ from lingua_scheduler.protocol.options import limits_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lingua_scheduler.core.replay import Event, Outcome
+    from lingua_scheduler.core.replay import Outcome
     from lingua_scheduler.front.assignment import Errand
     from lingua_scheduler.front.sessions.rules import SessionRules
     from lingua_scheduler.front.sessions.said import Said
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 #: Why an utterance is missing of which nobody knows anything any more.
 LOST: Final = "lost"
+_TOO_MANY: Final = "too many utterances without an answer"
 #: Whoever asks the engine next would wait as long, and hear the same.
 _AWAY: Final = ("SCHEDULER_DEPENDENCY_DOWN", "OUTCOME_UNKNOWN")
 
@@ -111,14 +112,19 @@ class Ledger:
 
     def say(self, said: Said, refusal: Refusal | None, now_ms: int) -> list[Effect]:
         """An utterance was said. One that is refused is told so at once; its turn to be missing comes later."""
+        if self._is_full:
+            return [Close(CloseCode.RATE_LIMITED, _TOO_MANY)]
         effects: list[Effect] = []
         if refusal is not None:
             effects.append(Write(error_message(refusal, said.trace_id)))
             said = msgspec.structs.replace(said, audio=b"")
         self._line.stand(said, refusal)
-        if len(self._line) + self.order.pending > self.rules.max_open:
-            effects.append(Close(CloseCode.RATE_LIMITED, "too many utterances without an answer"))
         return effects + self._advance(now_ms)
+
+    @property
+    def _is_full(self) -> bool:
+        """So much is without its answer that whoever goes on is sent away: what he says now is not heard."""
+        return len(self._line) + self.order.pending >= self.rules.max_open
 
     def _advance(self, now_ms: int) -> list[Effect]:
         """Let those go on who stand first in line: the refused at once, one other after it got its number."""
@@ -382,10 +388,6 @@ class Ledger:
         self._line.clear()
         self.sent.clear()
         return effects
-
-    def events_after(self, last_event_id: int) -> list[Event]:
-        """What is kept of what went out."""
-        return self.order.replay(last_event_id).events
 
 
 def _release(gone: Iterable[Sent]) -> list[Effect]:

@@ -11,7 +11,7 @@ from lingua_scheduler.front.sessions.effects import Close, Effect, Write
 from lingua_scheduler.front.web import SMALL_BYTES
 from lingua_scheduler.protocol.codec import Undecodable
 from lingua_scheduler.protocol.errors import MAX_BAD_IN_A_ROW, CloseCode, error_message
-from lingua_scheduler.protocol.fields import MAX_TEXT_CHARS, Count, cut
+from lingua_scheduler.protocol.fields import MAX_TEXT_CHARS, Index, cut
 from lingua_scheduler.protocol.frames import decode_frame
 from lingua_scheduler.protocol.session import AudioChunk, Utterance, read_from_client
 
@@ -35,7 +35,7 @@ class _Named(msgspec.Struct):
     """What must be readable of an utterance that is otherwise wrong."""
 
     type: Literal["utterance"]
-    utterance_index: Count
+    utterance_index: Index
     session_id: Any = None
     trace_id: Any = None
 

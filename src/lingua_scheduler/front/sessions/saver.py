@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+import logging
+from typing import TYPE_CHECKING, Final, Protocol
 
 from lingua_scheduler.core.errors import LinguaError
 
@@ -13,9 +14,18 @@ if TYPE_CHECKING:
     from lingua_scheduler.core.refusal import Refusal
     from lingua_scheduler.front.sessions.state import Saved
 
+#: The session is another connection's by now, or, in an engine that had lost it, another's altogether.
+_TAKEN: Final = ("SESSION_TAKEN", "FORBIDDEN")
+
+log = logging.getLogger(__name__)
+
 
 class SessionTaken(Exception):
     """Another connection has the session."""
+
+
+class NotSaved(LinguaError):
+    """The engine does not take the state, and nobody else has the session: a bug of ours."""
 
 
 class Put(Protocol):
@@ -58,5 +68,9 @@ class Saver:
         if refusal is not None and refusal.code == "INVALID_SESSION":
             # The engine has lost it, and this is who knows it.
             refusal = await self._put(self._state(), create=True)
-        if refusal is not None:
+        if refusal is None:
+            return
+        if refusal.code in _TAKEN:
             raise SessionTaken(refusal.detail)
+        log.error("session %s cannot be saved: %s", self._state().about.session_id, refusal.detail)
+        raise NotSaved(refusal.detail)

@@ -243,7 +243,7 @@ class Story(RuleBasedStateMachine):
         self.come_back()
 
     def unconfirmed(self) -> int:
-        kept = {event.event_id for event in self.machine.ledger.events_after(0)}
+        kept = {event.event_id for event in self.machine.ledger.order.replay(0).events}
         return sum(event.event_id in kept for event in self.events)
 
     @precondition(lambda self: self.alive() and self.is_there and not self.is_closed and len(self.events) > 5)

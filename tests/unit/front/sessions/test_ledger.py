@@ -9,6 +9,8 @@ import pytest
 
 from lingua_scheduler.core.order import OrderLimits
 from lingua_scheduler.core.refusal import Invalid, refuse
+from lingua_scheduler.core.ticket import MAX_INDEX
+from lingua_scheduler.flows.sessions import MAX_STATE_BYTES
 from lingua_scheduler.front.assignment import Errand
 from lingua_scheduler.front.sessions.effects import (
     Abandon,
@@ -315,6 +317,22 @@ def test_a_job_that_was_about_to_be_made_elsewhere_may_still_turn_up() -> None:
 
 def test_state_of_another_version_is_none() -> None:
     assert unpack_state(b"\x93abc") is None
+
+
+def test_the_largest_state_that_can_be_is_one_that_is_saved() -> None:
+    """As many without an answer, and as many answers kept, as may be; with the longest names that there are."""
+    rules = SessionRules(burst=10**6, max_unplaced=10**6)
+    machine, name = talk(rules, features={"x" * 60_000: 1}), "c0." + "j" * 125
+    most = rules.max_open + rules.order.max_events
+    for index in range(MAX_INDEX - most, MAX_INDEX):
+        only(Number, machine.hear(utterance(index, trace_id="💬" * 128), START_MS))
+        machine.numbered(index, name, START_MS)
+        machine.ledger.sent[index].speech_ref = name
+        if index < MAX_INDEX - rules.max_open:
+            machine.ended(index, "FINISHED", START_MS)
+    assert of(Close, machine.hear(utterance(MAX_INDEX), START_MS))
+    assert len(machine.ledger.sent) == most
+    assert MAX_STATE_BYTES // 4 < len(pack_state(machine.ledger.save())) < MAX_STATE_BYTES
 
 
 def test_no_text_audio_or_secret_is_saved() -> None:

@@ -261,11 +261,15 @@ def test_bytes_under_way_are_bounded_too() -> None:
     assert of(Number, machine.hear(utterance(3), START_MS))
 
 
-def test_whoever_goes_on_without_answers_is_sent_away() -> None:
-    machine = talk(SessionRules(max_open=3, burst=2))
-    said_and_placed(machine, 0)
-    effects = [effect for index in range(1, 5) for effect in machine.hear(utterance(index), START_MS)]
-    assert of(Close, effects)[0].code is CloseCode.RATE_LIMITED
+def test_whoever_goes_on_without_answers_is_sent_away_and_not_heard() -> None:
+    machine = talk(SessionRules(max_open=3))
+    said_and_placed(machine, 0, 1)
+    machine.hear(utterance(2), START_MS)
+    for index in range(3, 6):
+        assert only(Close, machine.hear(utterance(index), START_MS)).code is CloseCode.RATE_LIMITED
+    assert machine.ledger.coming_index == 3
+    machine.ended(0, "FINISHED", START_MS)
+    assert not of(Close, machine.hear(utterance(3), START_MS))
 
 
 def test_a_saturated_pair_is_told_but_not_again_and_again() -> None:
