@@ -280,13 +280,13 @@ async def test_what_was_iterated_is_confirmed_and_what_was_closed_is_forgotten(h
             await result_of(node)
             session = sessions.get(stream.session_id)
             assert session is not None
-            kept = session.talk.ledger.events_after
+            order = session.talk.ledger.order
 
             async def is_kept() -> bool:
-                return bool(kept(0))
+                return bool(order.replay(0).events)
 
             async def is_gone() -> bool:
-                return not kept(0)
+                return not order.replay(0).events
 
             await eventually(is_kept)
             await ends(stream, 1)

@@ -39,8 +39,7 @@ class Entry:
         All is asked side by side, each in a slot of its own: whoever is refused by one of them has at most spent the
         others.
         """
-        if self.number is not None:
-            self._adopt(job_id, self.number)
+        if self.number is not None and self._adopt(job_id, self.number) is None:
             return self.number
         if not is_own_ref(self._said.audio_ref) and self._desk.buckets.spend(self._name):
             # As most do. There is nothing to ask side by side.
@@ -57,35 +56,43 @@ class Entry:
         return number
 
     async def _take_number(self, job_id: str) -> int | Refusal:
+        """Its number, under which its session waits for it if it lives here. What cannot be had there is given back."""
         rates, said = self._desk.settings.rates, self._said
         entered = await enter_session(
             self._desk.engine,
             said.session_id,
             self._name,
             utterance_index=said.utterance_index,
+            at_least=self._desk.sessions.next_index(said.session_id),
             rate=rates.utterances_per_s,
             burst=rates.utterances_burst,
             ttl_ms=self._desk.settings.jobs.job_record_ttl_ms,
         )
         if isinstance(entered, Refusal):
             return entered
-        if not self._is_over:
-            self.number = entered.utterance_index
-            self._adopt(job_id, self.number)
-        return entered.utterance_index
+        refusal = None if self._is_over else self._adopt(job_id, entered.utterance_index)
+        if refusal is None:
+            return entered.utterance_index
+        await self.refused()
+        # A number that nobody chose was taken meanwhile by what its client said there, and was refused: there are more.
+        is_taken = said.utterance_index is None and refusal.code == "INVALID_MESSAGE"
+        return await self._take_number(job_id) if is_taken else refusal
 
-    def _adopt(self, job_id: str, number: int, trace_id: str = "") -> None:
+    def _adopt(self, job_id: str, number: int, trace_id: str = "") -> Refusal | None:
         self._withdraw(unless=(job_id, number))
         self._job_id, self.number = job_id, number
         trace_id, timeout_ms = trace_id or self._trace_id, self._limits.timeout_ms
-        self._desk.sessions.adopt(self._said.session_id, number, job_id, trace_id, timeout_ms)
+        return self._desk.sessions.adopt(self._said.session_id, number, job_id, trace_id, timeout_ms)
 
     def _withdraw(self, unless: tuple[str, int] | None = None) -> None:
         if self.number is not None and self._job_id and (self._job_id, self.number) != unless:
             self._desk.sessions.withdraw(self._said.session_id, self.number, self._job_id)
 
     def placed(self, job_id: str, number: int | None, trace_id: str) -> None:
-        """It has its job: perhaps another, which was made before under another number. None: that is not known."""
+        """It has its job: perhaps another, which was made before under another number. None: that is not known.
+
+        One that was made before may have had its turn.
+        """
         if number is not None:
             self._adopt(job_id, number, trace_id)
         if self.number is not None:

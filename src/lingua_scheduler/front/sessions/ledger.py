@@ -158,7 +158,8 @@ class Ledger:
         self.sent[index] = Sent(said.trace_id, said.heard_ms, job_id, web_ms=said.web_ms)
         self.hints.began(index, said.trace_id, said.began_ms)
         if refused is not None:
-            return [self.hints.error(index, refused.code, now_ms), *self._settle(index, _missing(refused), now_ms)]
+            missing = Missing(missing_reason(refused.code))
+            return [self.hints.error(index, refused.code, now_ms), *self._settle(index, missing, now_ms)]
         self._unplaced[index] = len(said.audio)
         self._unplaced_bytes += len(said.audio)
         return [Submit(index, job_id, said)]
@@ -187,15 +188,19 @@ class Ledger:
             effects += self.accepted(accepted, now_ms)
         return [*effects, self._look(index, now_ms)] if known.is_foreign else effects
 
-    def adopt(self, index: int, job_id: str, trace_id: str, deadline_ms: int, now_ms: int) -> list[Effect]:
+    def adopt(self, index: int, job_id: str, trace_id: str, deadline_ms: int, now_ms: int) -> list[Effect] | Refusal:
         """Somebody else submits a job for this session: its answer comes here too, in its turn. It may not exist yet.
 
-        Nothing to do: its number is another's, or is past, or it was adopted before.
+        `Refusal`: there is no turn for its number, which is another's, or is past; or too many wait already.
         """
+        if self.has_adopted(index, job_id):
+            return []
+        if self._is_full:
+            return Refusal("RATE_LIMITED", f"The session has {_TOO_MANY}.")
         try:
             self.order.expect(index, deadline_ms, now_ms)
-        except Invalid:
-            return []
+        except Invalid as invalid:
+            return invalid.refusal
         self.next_index = max(self.next_index, index + 1)
         self.sent[index] = Sent(trace_id, now_ms, job_id, is_foreign=True)
         self.hints.began(index, trace_id, now_ms)
@@ -237,7 +242,7 @@ class Ledger:
             self.hints.error(index, refusal.code, now_ms),
             *self.hints.pressed(refusal, now_ms),
         ]
-        return told + self._settle(index, _missing(refusal), now_ms)
+        return told + self._settle(index, Missing(missing_reason(refusal.code)), now_ms)
 
     def accepted(self, errand: Errand, now_ms: int) -> list[Effect]:
         """A node has it. That may be heard before it is known that it was placed."""
@@ -392,7 +397,3 @@ class Ledger:
 
 def _release(gone: Iterable[Sent]) -> list[Effect]:
     return [Release(one.job_id, one.is_foreign, one.speech_ref) for one in gone if one.job_id]
-
-
-def _missing(refusal: Refusal) -> Missing:
-    return Missing(missing_reason(refusal.code))

@@ -137,17 +137,26 @@ class Sessions:
         """Nobody waits for it any more."""
         self._by_job.pop(job_id, None)
 
-    def adopt(self, session_id: str, index: int, job_id: str, trace_id: str, timeout_ms: int) -> None:
+    def next_index(self, session_id: str) -> int:
+        """No number below this one is left in a session that may live here, as far as is known here."""
+        session = self._by_id.get(session_id)
+        return 0 if session is None else session.talk.ledger.next_index
+
+    def adopt(self, session_id: str, index: int, job_id: str, trace_id: str, timeout_ms: int) -> Refusal | None:
         """Somebody submits a job for a session that may live here: its answer is told there too, in its turn.
 
-        From the moment on in which it has its number. How it goes on is told by one of the next three.
+        From the moment on in which it has its number. How it goes on is told by one of the next three. `Refusal`: it
+        cannot have its turn there.
         """
         session, now_ms = self._by_id.get(session_id), self.now()
-        if session is not None:
-            effects = session.talk.ledger.adopt(index, job_id, trace_id, now_ms + timeout_ms, now_ms)
-            if effects:
-                self.know_job(job_id, session, index)
-                session.carry(effects)
+        if session is None:
+            return None
+        effects = session.talk.ledger.adopt(index, job_id, trace_id, now_ms + timeout_ms, now_ms)
+        if isinstance(effects, Refusal):
+            return effects
+        self.know_job(job_id, session, index)
+        session.carry(effects)
+        return None
 
     def placed(self, session_id: str, index: int, job_id: str) -> None:
         """A job that was adopted has been placed."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lingua_scheduler.core.refusal import refuse
+from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.front.sessions.effects import Abandon, Announce, Finish, Look, Number, Release, Save
+from lingua_scheduler.front.sessions.rules import SessionRules
 from lingua_scheduler.protocol.errors import ErrorMessage
 from lingua_scheduler.protocol.session import EventAck, SessionClose
 from tests.unit.front.sessions.talking import (
@@ -28,11 +29,28 @@ from tests.unit.front.sessions.talking import (
 def test_what_others_submit_for_a_session_is_answered_here_in_its_turn() -> None:
     machine = talk()
     said_and_placed(machine, 0)
-    assert of(Save, machine.ledger.adopt(1, "c0.http", "t", START_MS + 60_000, START_MS))
-    assert machine.ledger.adopt(1, "c0.again", "t", START_MS + 60_000, START_MS) == []
+    assert machine.ledger.adopt(1, "c0.http", "t", START_MS + 60_000, START_MS) == [Save()]
+    assert machine.ledger.adopt(1, "c0.http", "t", START_MS + 60_000, START_MS) == []
     machine.ended(1, "FINISHED", START_MS)
     assert events(machine.ended(0, "FINISHED", START_MS)) == [(1, 0, "c0.j0"), (2, 1, "c0.http")]
     assert only(Number, machine.hear(chunk(0, TENTH, is_final=True), START_MS)).at_least == 2
+
+
+def test_what_has_no_turn_here_is_refused_and_changes_nothing() -> None:
+    machine = talk(SessionRules(max_open=2))
+    said_and_placed(machine, 5)
+    machine.ended(5, "FINISHED", START_MS)
+    said_and_placed(machine, 7)
+    before = machine.ledger.save()
+    for index, why in ((3, "too late"), (5, "too late"), (7, "in use")):
+        refusal = machine.ledger.adopt(index, "c0.http", "t", START_MS + 60_000, START_MS)
+        assert isinstance(refusal, Refusal)
+        assert (refusal.code, why in refusal.detail) == ("INVALID_MESSAGE", True)
+    assert machine.ledger.save() == before
+    assert machine.ledger.adopt(6, "c0.http", "t", START_MS + 60_000, START_MS) == [Save()]
+    full = machine.ledger.adopt(8, "c0.more", "t", START_MS + 60_000, START_MS)
+    assert isinstance(full, Refusal)
+    assert (full.code, machine.ledger.order.pending) == ("RATE_LIMITED", 2)
 
 
 def test_what_others_submit_may_have_ended_by_then_so_it_is_looked_at() -> None:
