@@ -10,6 +10,7 @@ import pytest
 
 from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.front.limits import SocketProtocol
 from lingua_scheduler.front.pairing import offer_pairing
 from lingua_scheduler.protocol.frames import AudioFrame, FinalFrame, encode_frame
 from lingua_scheduler.views.audio import read_audio
@@ -82,9 +83,32 @@ async def test_an_utterance_goes_to_a_node_and_its_meaning_comes_back(instance: 
         assert base64.b64decode(result["tts_audio"]) == speech
         assert (result["event_id"], result["trace_id"], result["job_id"]) == (1, "t-1", job["job_id"])
         assert result["service_timings"] == {"asr_ms": 7, "total_ms": 1}
-        assert set(result["network_timings"]) == {"scheduler_to_node_ms", "node_to_scheduler_ms"}
+        assert set(result["network_timings"]) == {
+            "web_to_scheduler_ms",
+            "scheduler_to_node_ms",
+            "node_to_scheduler_ms",
+            "scheduler_to_web_ms",
+        }
         shown = [event["event"] for event in ann.all("ui_event")]
         assert shown == ["DISPATCHED", "NODE_ACCEPTED", "NMT_DONE"]
+
+
+async def test_a_way_that_nobody_measures_is_half_of_a_ping_s_round_trip(
+    instance: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SocketProtocol, "round_trip_ms", lambda _: 25.0)
+    async with node(instance, answer=keep) as n1, client(instance) as ann:
+        await ann.begin()
+        now_ms = instance.desk.clock()
+        for index, stamp in enumerate((None, now_ms - 40, now_ms + 3_600_000)):
+            await ann.utter(index, client_timestamp_ms=stamp)
+            job = await n1.job()
+            await n1.result(job, **translate(job) | {"processing_time_ms": None})
+        ways = [answer["network_timings"] for answer in await ann.answers(3)]
+        stamped = ways[1].pop("web_to_scheduler_ms")
+        assert stamped >= 40
+        guessed = dict.fromkeys(("scheduler_to_node_ms", "node_to_scheduler_ms", "scheduler_to_web_ms"), 12)
+        assert ways == [guessed | {"web_to_scheduler_ms": 12}, guessed, guessed | {"web_to_scheduler_ms": 12}]
 
 
 async def test_text_and_audio_are_erased_when_the_client_has_confirmed(instance: Open) -> None:

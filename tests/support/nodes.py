@@ -33,6 +33,10 @@ class Tape:
         #: So many more frames can be written; None: any number.
         self.room: int | None = None
 
+    @property
+    def way_ms(self) -> int | None:
+        return None
+
     def write(self, data: str | bytes, *, may_drop: bool = False) -> bool:
         assert not may_drop
         if self.closed_with is not None or self.room == 0:

@@ -209,7 +209,9 @@ class Door:
         if refusal is not None:
             await _refuse_handshake(refused(refusal, trace.id), trace, receive, send)
             return
-        socket = Socket(receive, send, writable=lingua["writable"], trace_id=trace.id)
+        socket = Socket(
+            receive, send, writable=lingua["writable"], round_trip_ms=lingua["round_trip_ms"], trace_id=trace.id
+        )
         try:
             await socket.accept(SUBPROTOCOL if SUBPROTOCOL in scope["subprotocols"] else None)
             await self._serve_open(socket, scope, headers, trace.id)

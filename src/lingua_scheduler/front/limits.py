@@ -224,7 +224,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         extensions: dict[str, Any] = self.scope["extensions"]
         self.trace = _trace_in(event.headers)
-        extensions["lingua"] = {"writable": self.writable, "trace": self.trace}
+        extensions["lingua"] = {"writable": self.writable, "trace": self.trace, "round_trip_ms": self.round_trip_ms}
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -239,6 +239,14 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self.frames = []
         self.conn.fail(1009, "too many pieces")
         self.handle_parser_exception()
+
+    def start_keepalive(self) -> None:
+        """The first ping goes out at once: from its answer on it is known how far away the other end is."""
+        self.send_keepalive_ping()
+
+    def round_trip_ms(self) -> float | None:
+        """How long the last ping that was answered took, there and back; None: none was yet."""
+        return self.last_ping_rtt * 1000 or None
 
     def handle_ping(self) -> None:
         """A pong for each ping, unless nobody reads them."""

@@ -45,17 +45,20 @@ class Socket:
         send: Send,
         *,
         writable: asyncio.Event,
+        round_trip_ms: Callable[[], float | None],
         trace_id: str | None = None,
         max_bytes: int = MAX_QUEUED_BYTES,
         max_messages: int = MAX_QUEUED,
     ) -> None:
         """`writable` is set while the transport takes more without keeping much of it.
 
+        `round_trip_ms` says how long the last ping took that was answered; None: none was yet.
         `trace_id`: of a close that has none of its own.
         """
         self._receive = receive
         self._send = send
         self._writable = writable
+        self._round_trip_ms = round_trip_ms
         self._trace_id = trace_id
         self._max_bytes = max_bytes
         self._max_messages = max_messages
@@ -68,6 +71,12 @@ class Socket:
         self.is_closed = False
         #: How many messages were dropped because the peer did not read.
         self.dropped = 0
+
+    @property
+    def way_ms(self) -> int | None:
+        """How long a message takes to the other end, or back: half of a round trip. None: that is not known yet."""
+        round_trip_ms = self._round_trip_ms()
+        return None if round_trip_ms is None else round(round_trip_ms / 2)
 
     async def accept(self, subprotocol: str | None = None) -> None:
         """Finish the handshake."""

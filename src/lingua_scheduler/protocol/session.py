@@ -81,6 +81,7 @@ class Utterance(Speech, frozen=True, kw_only=True, tag_field="type", tag="uttera
     manual_cut: bool | None = None
     audio_format: AudioFormat | None = None
     sample_rate: SampleRate | None = None
+    client_timestamp_ms: Number | None = None
 
 
 class AudioChunk(Message, frozen=True, kw_only=True, tag_field="type", tag="audio_chunk"):

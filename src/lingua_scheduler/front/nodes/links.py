@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 class Wire(Protocol):
     """What a link is written to: a `Socket`."""
 
+    @property
+    def way_ms(self) -> int | None: ...
+
     def write(self, data: str | bytes, *, may_drop: bool = False) -> bool: ...
 
     def close(self, code: CloseCode, detail: str = "", trace_id: str | None = None) -> Awaitable[None]: ...
@@ -81,6 +84,11 @@ class Link:
     def abilities(self) -> Abilities:
         """What the node can do beyond the legacy dialect."""
         return self.known.abilities
+
+    @property
+    def way_ms(self) -> int | None:
+        """How long a message takes to the node, or back; None: that is not known yet."""
+        return self._wire.way_ms
 
     def write(self, message: ToNode) -> bool:
         """Write a message, in this very tick if the node reads. False: it will never arrive."""

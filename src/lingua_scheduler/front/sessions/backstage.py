@@ -25,7 +25,7 @@ from lingua_scheduler.flows.store_audio import store_audio
 from lingua_scheduler.flows.take_session import take_session
 from lingua_scheduler.front.ask import Ask
 from lingua_scheduler.front.assignment import Assignment
-from lingua_scheduler.front.sessions.results import missing_result, read_result, translation_result, tts_ref_of
+from lingua_scheduler.front.sessions.results import Ways, missing_result, read_result, translation_result, tts_ref_of
 from lingua_scheduler.front.sessions.saver import SessionTaken
 from lingua_scheduler.front.sessions.state import Saved, pack_state, unpack_state
 from lingua_scheduler.protocol.errors import missing_reason
@@ -239,9 +239,12 @@ class Backstage:
         return Seen(job.record.state, 0 if isinstance(node, Refusal) else node.record.away_until_ms)
 
     async def answer(
-        self, about: About, event: Event, sent: Sent | None, now_ms: int
+        self, about: About, event: Event, sent: Sent | None, now_ms: int, way_ms: int | None
     ) -> TranslationResult | MissingResult:
-        """What goes out, with its text and its speech. What was kept for too long is missing."""
+        """What goes out, with its text and its speech. What was kept for too long is missing.
+
+        `way_ms`: how long it will take to the client, if that is known.
+        """
         if isinstance(event.outcome, Missing):
             return missing_result(about, event, sent, event.outcome.reason)
         job = await read_job(self._engine, event.outcome.body.decode())
@@ -253,7 +256,9 @@ class Backstage:
         ref = _own_speech(job.ticket.job, result)
         if sent is not None:
             sent.speech_ref = ref
-        return translation_result(about, event, sent, job, result, await self._speech(ref), now_ms)
+        link = self._desk.links.get(job.record.node)
+        ways = Ways(way_ms, link.way_ms if link else None)
+        return translation_result(about, event, sent, job, result, await self._speech(ref), now_ms, ways)
 
     async def _speech(self, ref: str) -> bytes:
         audio = await read_audio(self._engine, ref) if ref else None

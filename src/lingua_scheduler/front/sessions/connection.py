@@ -35,6 +35,11 @@ class Connection:
         self._closing: asyncio.Task[None] | None = None
         self._is_last = False
 
+    @property
+    def way_ms(self) -> int | None:
+        """How long a message takes to the client, or back; None: that is not known yet."""
+        return self._socket.way_ms
+
     def write(self, message: msgspec.Struct, *, may_drop: bool = False) -> None:
         """Write a message. A client for whom even that is too much must come again."""
         written = self._socket.write(encode(message).decode(), may_drop=may_drop)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Input = Utterance | AudioChunk | AudioFrame | FinalFrame
 
 _LOW_32: Final = 2**32
-#: A chunk that was under way for longer than this has another clock.
+#: What was under way for longer than this has another clock.
 _MAX_WEB_MS: Final = 60_000
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Live:
             case AudioChunk():
                 return self._chunk(message, now_ms)
             case AudioFrame():
-                self._web_ms = _passed_ms(message.timestamp, now_ms)
+                self._web_ms = _believed((now_ms - message.timestamp) % _LOW_32)
                 return self._add(message.seq, message.audio, message.is_final, now_ms)
             case FinalFrame():
                 return self._add(message.seq, b"", True, now_ms)
@@ -79,7 +79,8 @@ class Live:
     def _nothing(self, utterance: Utterance, now_ms: int) -> Said:
         """What is known of an utterance without looking into it."""
         trace_id = utterance.trace_id or self.ledger.about.trace_id
-        return Said(index=utterance.utterance_index, trace_id=trace_id, began_ms=now_ms, heard_ms=now_ms)
+        web_ms = _under_way_ms(utterance.client_timestamp_ms, now_ms)
+        return Said(index=utterance.utterance_index, trace_id=trace_id, began_ms=now_ms, heard_ms=now_ms, web_ms=web_ms)
 
     def _chunk(self, chunk: AudioChunk, now_ms: int) -> list[Effect]:
         try:
@@ -87,8 +88,7 @@ class Live:
         except Invalid as invalid:
             return [Write(error_message(invalid.refusal, self.ledger.about.trace_id))]
         if chunk.client_timestamp_ms is not None:
-            passed_ms = now_ms - int(chunk.client_timestamp_ms)
-            self._web_ms = passed_ms if 0 <= passed_ms <= _MAX_WEB_MS else None
+            self._web_ms = _under_way_ms(chunk.client_timestamp_ms, now_ms)
         seq = self._seq + 1 if chunk.seq is None else chunk.seq
         return self._add(seq, audio, chunk.is_final is True, now_ms)
 
@@ -168,7 +168,11 @@ class Live:
         return self._cut(self._cutter.end(), now_ms)
 
 
-def _passed_ms(timestamp: int, now_ms: int) -> int | None:
-    """How long a frame was under way, by the low 32 bits of its sender's clock; None: by another clock than ours."""
-    passed_ms = (now_ms - timestamp) % _LOW_32
-    return passed_ms if passed_ms <= _MAX_WEB_MS else None
+def _under_way_ms(stamp_ms: float | None, now_ms: int) -> int | None:
+    """How long something was under way, by its sender's clock; None: that is not known."""
+    return None if stamp_ms is None else _believed(now_ms - int(stamp_ms))
+
+
+def _believed(passed_ms: int) -> int | None:
+    """The same, unless it was stamped by another clock than ours."""
+    return passed_ms if 0 <= passed_ms <= _MAX_WEB_MS else None

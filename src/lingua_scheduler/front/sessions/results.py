@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 _SERVICES: Final = ("asr", "nmt", "tts")
 _read: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Ways(NamedTuple):
+    """How long a message takes to the client, and to the node: half of a ping's round trip. None: that is not known."""
+
+    client_ms: int | None = None
+    node_ms: int | None = None
 
 
 def read_result(job: Job) -> dict[str, Any] | None:
@@ -47,7 +54,14 @@ def missing_result(about: About, event: Event, sent: Sent | None, reason: str) -
 
 
 def translation_result(
-    about: About, event: Event, sent: Sent | None, job: Job, result: dict[str, Any], speech: bytes, now_ms: int
+    about: About,
+    event: Event,
+    sent: Sent | None,
+    job: Job,
+    result: dict[str, Any],
+    speech: bytes,
+    now_ms: int,
+    ways: Ways,
 ) -> TranslationResult:
     """All of it, with how long each part took as far as that is known."""
     extra = _kind(result, "extra", dict) or {}
@@ -70,7 +84,7 @@ def translation_result(
         group_id=_kind(result, "group_id", str),
         part_index=_kind(result, "part_index", int),
         service_timings=_service_timings(timed, spent_ms, job.record),
-        network_timings=_network_timings(job.record, spent_ms, _number(result, "node_completed_at_ms"), sent),
+        network_timings=_network_timings(job.record, spent_ms, _number(result, "node_completed_at_ms"), sent, ways),
         asr_quality_level=_kind(result, "asr_quality_level", str),
         reason_codes=_kind(result, "reason_codes", list),
         quality_score=_number(result, "quality_score"),
@@ -87,15 +101,14 @@ def _service_timings(timed: dict[str, Any], spent_ms: float | None, record: JobR
 
 
 def _network_timings(
-    record: JobRecord, spent_ms: float | None, completed_ms: float | None, sent: Sent | None
+    record: JobRecord, spent_ms: float | None, completed_ms: float | None, sent: Sent | None, ways: Ways
 ) -> NetworkTimings:
-    """How long it was under way: there and back, what the node did not spend itself.
+    """How long it was under way. What nobody can see for himself is half of a ping's round trip.
 
-    The way back is known if the node says when it was done, and its clock is right; the way there if it acknowledged.
-    Otherwise both took the same, if it is known what is left for them. How long the way to the client takes it sees
-    itself, by `scheduler_sent_at_ms`.
+    To the node and back is what the node did not spend itself. The way back is known if the node says when it was done,
+    and its clock is right; the way there if it acknowledged. Otherwise both took the same, if it is known what is left
+    for them.
     """
-    web_ms = sent.web_ms if sent else None
     written_ms = record.dispatched_at_ms or record.reserved_at_ms
     both_ms = max(0, round(record.ended_at_ms - written_ms - (spent_ms or 0)))
     there_ms = max(0, record.accepted_at_ms - written_ms) if record.acks and record.accepted_at_ms else None
@@ -106,7 +119,19 @@ def _network_timings(
         if back_ms is None:
             back_ms = both_ms - min(both_ms // 2 if there_ms is None else there_ms, both_ms)
         there_ms = both_ms - back_ms
-    return NetworkTimings(web_to_scheduler_ms=web_ms, scheduler_to_node_ms=there_ms, node_to_scheduler_ms=back_ms)
+    return NetworkTimings(
+        web_to_scheduler_ms=_web_ms(sent, ways),
+        scheduler_to_node_ms=ways.node_ms if there_ms is None else there_ms,
+        node_to_scheduler_ms=ways.node_ms if back_ms is None else back_ms,
+        scheduler_to_web_ms=ways.client_ms,
+    )
+
+
+def _web_ms(sent: Sent | None, ways: Ways) -> int | None:
+    """From the client to here, by its own stamp if it has one. What somebody else submitted came another way."""
+    if sent is None or sent.is_foreign:
+        return None
+    return ways.client_ms if sent.web_ms is None else sent.web_ms
 
 
 def _text(said: dict[str, Any], name: str) -> str:

@@ -296,10 +296,9 @@ class Session:
         return await asyncio.gather(*(self._answer(event) for event in events))
 
     async def _answer(self, event: Event) -> TranslationResult | MissingResult:
-        ledger = self.talk.ledger
-        return await insist(
-            lambda: self._stage.answer(ledger.about, event, ledger.sent.get(event.index), self._now()), _FOREVER_S
-        )
+        about, sent = self.talk.ledger.about, self.talk.ledger.sent.get(event.index)
+        way_ms = self.connection.way_ms if self.connection else None
+        return await insist(lambda: self._stage.answer(about, event, sent, self._now(), way_ms), _FOREVER_S)
 
     # The state.
 

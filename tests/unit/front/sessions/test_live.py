@@ -111,9 +111,11 @@ def test_binary_frames_are_heard_and_their_way_is_measured() -> None:
 
 @pytest.mark.parametrize(("timestamp", "web_ms"), [(START_MS - 20, 20), (START_MS + 5, None), (0, None)])
 def test_a_way_that_cannot_be_measured_is_not_told(timestamp: int, web_ms: int | None) -> None:
-    machine = talk()
-    machine.hear(chunk(0, TENTH, is_final=True, client_timestamp_ms=timestamp), START_MS)
-    assert only(Submit, machine.numbered(0, "c0.a", START_MS)).said.web_ms == web_ms
+    whole = utterance(0, client_timestamp_ms=timestamp)
+    for said in (whole, chunk(0, TENTH, is_final=True, client_timestamp_ms=timestamp)):
+        machine = talk()
+        machine.hear(said, START_MS)
+        assert only(Submit, machine.numbered(0, "c0.a", START_MS)).said.web_ms == web_ms
 
 
 def test_an_utterance_says_its_own_word_and_leaves_the_rest_to_its_session() -> None:

@@ -9,12 +9,13 @@ import pytest
 
 from lingua_scheduler.core.records import JobRecord, Past, Ticket
 from lingua_scheduler.core.replay import Event, Missing, Result
-from lingua_scheduler.front.sessions.results import missing_result, read_result, translation_result
+from lingua_scheduler.front.sessions.results import Ways, missing_result, read_result, translation_result
 from lingua_scheduler.front.sessions.state import Sent
 from lingua_scheduler.protocol.session import NetworkTimings, ServiceTimings, TranslationResult
 from lingua_scheduler.views.job import Job
 from tests.unit.front.sessions.talking import about, init
 
+UNKNOWN = Ways()
 EVENT = Event(3, 7, Result(b"c0.j"), 900)
 TICKET = Ticket("c0.j", "s-1", 7, "en:zh", "", 1, 1, 1, 1, 1, "t-7", 0, 0, 0, [])
 
@@ -25,11 +26,13 @@ def job(result: dict[str, Any] | str, *, acks: int = 0, payload: str = "{}") -> 
     return Job(record, TICKET, payload, text)
 
 
-def told(result: dict[str, Any], *, acks: int = 0, speech: bytes = b"", sent: Sent | None = None) -> TranslationResult:
+def told(
+    result: dict[str, Any], *, acks: int = 0, speech: bytes = b"", sent: Sent | None = None, ways: Ways = UNKNOWN
+) -> TranslationResult:
     one = job(result, acks=acks)
     read = read_result(one)
     assert read is not None
-    return translation_result(about(init()), EVENT, sent, one, read, speech, 1_000)
+    return translation_result(about(init()), EVENT, sent, one, read, speech, 1_000, ways)
 
 
 def test_everything_that_the_node_said_is_handed_on() -> None:
@@ -101,6 +104,24 @@ def test_the_ways_are_what_the_node_did_not_spend(
 ) -> None:
     timings = told(said, acks=acks, sent=Sent("t", 0, web_ms=12)).network_timings
     assert timings == NetworkTimings(web_to_scheduler_ms=12, scheduler_to_node_ms=there, node_to_scheduler_ms=back)
+
+
+@pytest.mark.parametrize(
+    ("sent", "web"),
+    [
+        (Sent("t", 0, web_ms=12), 12),
+        (Sent("t", 0, web_ms=0), 0),
+        (Sent("t", 0), 7),
+        (Sent("t", 0, is_foreign=True), None),
+    ],
+)
+def test_what_nobody_can_see_is_half_of_a_round_trip(sent: Sent, web: int | None) -> None:
+    assert told({}, sent=sent, ways=Ways(7, 3)).network_timings == NetworkTimings(
+        web_to_scheduler_ms=web, scheduler_to_node_ms=3, node_to_scheduler_ms=3, scheduler_to_web_ms=7
+    )
+    seen = told({"processing_time_ms": 400}, acks=1, sent=sent, ways=Ways(0, 3)).network_timings
+    assert seen is not None
+    assert (seen.scheduler_to_node_ms, seen.node_to_scheduler_ms, seen.scheduler_to_web_ms) == (30, 70, 0)
 
 
 def test_a_missing_result_says_since_when_and_why() -> None:
