@@ -105,7 +105,6 @@ def sampled(examples: int) -> settings:
     """So many examples, the same every time."""
     return settings(
         max_examples=examples,
-        deadline=None,
         database=None,
         derandomize=True,
         phases=(Phase.generate,),

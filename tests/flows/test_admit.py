@@ -176,7 +176,7 @@ class Model:
         return wait_ms
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rate=st.integers(1, 4),
     burst=st.integers(1, 6),

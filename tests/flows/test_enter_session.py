@@ -249,7 +249,7 @@ async def test_what_is_no_session_cannot_be_looked_at(world: World) -> None:
     assert code_of(await read_session(world.engine, "s{1}")) == "INVALID_MESSAGE"
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     story=st.lists(
         st.tuples(st.sampled_from(["ann", "ann", "bob"]), st.none() | st.integers(0, 12), st.booleans()), max_size=20

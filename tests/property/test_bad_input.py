@@ -414,7 +414,7 @@ def test_wrong_input_is_refused_by_the_name_of_its_field_and_changes_no_key(hous
         _check(house, door, name, value)
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=300, derandomize=True)
 @given(data=st.data())
 def test_whatever_junk_arrives_wherever_it_is_refused_and_changes_no_key(house: House, data: st.DataObject) -> None:
     door, name = data.draw(st.sampled_from(CASES))

@@ -67,7 +67,6 @@ _SETTINGS: Final = settings(
     phases=(Phase.generate, Phase.shrink),
     report_multiple_bugs=False,
     database=None,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 

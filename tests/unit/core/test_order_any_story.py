@@ -212,4 +212,4 @@ def _size(event: Event) -> int:
 
 
 TestStory = Story.TestCase
-TestStory.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestStory.settings = settings(max_examples=150, stateful_step_count=40)

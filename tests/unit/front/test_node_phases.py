@@ -366,7 +366,7 @@ data = st.binary(max_size=64) | st.text(max_size=64) | st.builds(json.dumps, any
 
 
 @given(st.lists(data, min_size=1, max_size=6), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_whatever_is_heard_there_is_something_to_do_and_nothing_breaks(heard: list[str | bytes], is_live: bool) -> None:
     """Whoever is registered goes on as he last said it, whatever that was."""
     phase: Registering | Live = live() if is_live else Registering(trace_id="peer")

@@ -255,6 +255,6 @@ class Streaming(Story):
 
 
 TestSpeaking = Speaking.TestCase
-TestSpeaking.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestSpeaking.settings = settings(max_examples=300, stateful_step_count=40)
 TestStreaming = Streaming.TestCase
-TestStreaming.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestStreaming.settings = settings(max_examples=300, stateful_step_count=40)

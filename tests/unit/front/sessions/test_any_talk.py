@@ -282,4 +282,4 @@ class Story(RuleBasedStateMachine):
 
 
 TestStory = Story.TestCase
-TestStory.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestStory.settings = settings(max_examples=150, stateful_step_count=40)
