@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import FORGET_FROM, GONE_FROM, MAX_MADE_ROOM, Intent
+from lingua_scheduler.core.records import FORGET_FROM, GONE_FROM, MAX_PASSED_OVER, Intent
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.disconnect import disconnect
@@ -182,39 +182,86 @@ async def test_a_node_heard_for_the_last_time_when_it_was_lost_is_gone(make_worl
     assert code_of(await knock(world)) == ""
 
 
-async def test_in_a_cell_that_was_made_smaller_as_many_go_as_must(make_world: MakeWorld, server: Server) -> None:
-    world = await make_world(Rules(cell_capacity=5))
-    await crowd(world, "a", "b", "c", "d", "e")
-    await lose(world, "a", "b")
+async def test_a_lost_node_with_two_attempts_keeps_its_place_until_both_are_over(make_world: MakeWorld) -> None:
+    """Cut off for the first that it did not confirm, it may still confirm the second, or run it on."""
+    world = await make_world(Rules(cell_capacity=1))
+    await crowd(world, "a")
+    limits = Limits(run_ms=90_000, timeout_ms=300_000)
+    await bring(world, "CANCELLED", A, limits=limits)
+    world.now_ms += 20_000
+    await keep_alive(world, "a")
+    await bring(world, "RUNNING", B, limits=limits)
+    await lose(world, "a")
+    fenced_at = world.now_ms
+    assert (await world.cell()).limbo == {f"a:{A}:1": T0, f"a:{B}:1": fenced_at}
+    world.now_ms = T0 + 60_000
+    await sweep(world)
+    assert (await world.cell()).nodes["a"].cut_off
+    assert await watch(world, knock(world)) == (FULL, {})
+    world.now_ms = fenced_at + 60_000
+    assert await watch(world, knock(world)) == (FULL, {})
+    await sweep(world)
+    assert code_of(await knock(world)) == ""
+
+
+async def test_in_a_cell_that_was_made_smaller_as_many_go_as_must_or_none(
+    make_world: MakeWorld, server: Server
+) -> None:
+    many = [f"n{number:02}" for number in range(MAX_PASSED_OVER + 8)]
+    world = await make_world(Rules(cell_capacity=len(many)))
+    await crowd(world, *many)
+    await lose(world, *many[:-3])
     small = msgspec.msgpack.encode(Rules(cell_capacity=3))
     async with await Engine.connect(server.url, world.engine.prefix, small, lambda: world.now_ms) as engine:
-        answer, changes = await watch(world, register(engine, CELL, "new", **PLAIN))
-        assert (answer, changes["nodes"]) == (FULL, {"a": GONE, "b": GONE})
-        await lose(world, "c", "d")
+        assert await watch(world, register(engine, CELL, "new", **PLAIN)) == (FULL, {})
+        await lose(world, many[-3])
         assert code_of(await register(engine, CELL, "new", **PLAIN)) == ""
-    assert (await world.cell()).nodes.keys() == {"d", "e", "new"}
+    assert (await world.cell()).nodes.keys() == {*many[-2:], "new"}
 
 
-async def test_however_many_are_gone_only_some_are_looked_at(make_world: MakeWorld) -> None:
-    """All of them may still confirm; the one behind them that could go has to wait for them."""
-    many = [f"n{number}" for number in range(MAX_MADE_ROOM)]
-    world = await make_world(Rules(cell_capacity=MAX_MADE_ROOM + 1))
-    jobs = [f"{CELL}.{number}" for number in range(MAX_MADE_ROOM)]
+async def test_those_who_may_confirm_stand_behind_those_who_are_gone(make_world: MakeWorld) -> None:
+    many = [f"n{number}" for number in range(MAX_PASSED_OVER + 1)]
+    world = await make_world(Rules(cell_capacity=len(many) + 1))
     await crowd(world, *many, max_concurrent_jobs=1)
-    for job_id in jobs:
-        await bring(world, "RUNNING", job_id)
+    for number in range(len(many)):
+        await bring(world, "RUNNING", f"{CELL}.{number}")
     await crowd(world, "z")
     for node_id in [*many, "z"]:
         await disconnect(world.engine, CELL, node_id, node_id)
     world.now_ms += 500
     await sweep(world)
-    # Lost at the same instant they stand in the order of their names.
-    due = (await world.cell()).due
-    assert {due[f"n:{node_id}"] for node_id in [*many, "z"]} == {GONE_FROM + world.now_ms + 3_600_000}
-    assert await watch(world, knock(world)) == (FULL, {})
-    world.now_ms += 60_000
-    await sweep(world)
+    due, gone_at = (await world.cell()).due, GONE_FROM + world.now_ms + 3_600_000
+    assert {due[f"n:{node_id}"] for node_id in many} == {gone_at + 60_000}
+    assert due["n:z"] == gone_at
     assert code_of(await knock(world)) == ""
+    assert (await world.cell()).nodes.keys() == {*many, "new"}
+
+
+async def test_one_whose_last_attempt_is_forgiven_is_gone_like_any_other(make_world: MakeWorld) -> None:
+    world = await make_world(Rules(cell_capacity=2))
+    await crowd(world, "a", tells=False)
+    await bring(world, "RUNNING", A)
+    await bring(world, "RUNNING", B)
+    await lose(world, "a")
+    lost_at = world.now_ms
+    gone_at = GONE_FROM + lost_at + 3_600_000
+    assert (await world.cell()).due["n:a"] == gone_at + 60_000
+    world.now_ms += 60_000
+    await reap(world.engine, CELL, 1)
+    assert (await world.cell()).due["n:a"] == gone_at + 60_000
+    await sweep(world)
+    assert (await world.cell()).due["n:a"] == gone_at
+
+
+@pytest.mark.parametrize("more", [0, 1])
+async def test_it_looks_past_so_many_who_are_lost_and_still_speak(make_world: MakeWorld, more: int) -> None:
+    many = [f"n{number:02}" for number in range(MAX_PASSED_OVER + more)]
+    world = await make_world(Rules(cell_capacity=len(many) + 1))
+    await crowd(world, *many, "z")
+    await lose(world, *many, "z")
+    for node_id in many:
+        await heartbeat(world.engine, CELL, node_id)
+    assert code_of(await knock(world)) == ("CELL_FULL" if more else "")
 
 
 async def test_a_crowd_that_comes_and_goes_keeps_nobody_out(make_world: MakeWorld) -> None:

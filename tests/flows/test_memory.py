@@ -247,8 +247,8 @@ async def test_what_is_remembered_can_be_dispatched_with(world: World) -> None:
     """A node with a long name, a pool with any letters: hints fit what a job may wish."""
     node_id, pool = "n" * 128, "池" * 128
     await join(world, node_id)
-    await remember(world.engine, "s1", node_id, pool=pool, bind_key="t" * 128, utterance_index=2**53)
-    hints = await recall(world.engine, "s1", bind_key="t" * 128, utterance_index=2**53)
+    await remember(world.engine, "s1", node_id, pool=pool, bind_key="t" * 128, utterance_index=2**53 - 1)
+    hints = await recall(world.engine, "s1", bind_key="t" * 128, utterance_index=2**53 - 1)
     assert hints == Hints(node_id, node_id, pool, (node_id,))
     assert isinstance(hints, Hints)
     assert (await place(world, hints=hints)).node_id == node_id

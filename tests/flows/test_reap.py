@@ -229,7 +229,7 @@ async def test_a_node_whose_socket_stays_closed_for_its_grace_is_lost(
     expected = fenced(end, now, **counted)
     assert changes.pop("jobs")[A]["past"] == expected.pop("past")
     expected["nodes"]["n1"] |= {"standing": Standing.lost, "lost_at_ms": now}
-    expected["due"]["n:n1"] = GONE_FROM + now + 3_600_000
+    expected["due"]["n:n1"] = GONE_FROM + now + 3_600_000 + 60_000
     expected["outbox"][Event("lost", "", 0, "n1", "1-n1", "", now)] = now
     assert changes == expected | {"standing": {"n1": 16 + Standing.lost}}
 

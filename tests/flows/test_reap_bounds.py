@@ -9,6 +9,7 @@ import pytest
 
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import FORGET_FROM, GONE_FROM
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.reap import Settled, reap
@@ -19,6 +20,7 @@ from tests.support.stage import T0, A, B, C, bring, code_of, join, keep_alive, p
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
+    from tests.flows.conftest import MakeWorld
     from tests.support.cells import Changes
     from tests.support.world import World
 
@@ -62,7 +64,7 @@ async def test_a_cut_off_node_is_forgotten_with_its_limbo(world: World) -> None:
     world.now_ms += 59_500
     await sweep(world)
     assert (await world.cell()).nodes["n1"].cut_off == 1
-    world.now_ms = T0 + 500 + 3_600_000
+    world.now_ms = T0 + 500 + 3_600_000 + 60_000
     _, changes = await watch(world, reap(world.engine, CELL))
     assert changes["limbo"] == {f"n1:{A}:1": GONE}
     assert changes["leases"] == {f"n1:{A}:1": GONE}
@@ -70,21 +72,35 @@ async def test_a_cut_off_node_is_forgotten_with_its_limbo(world: World) -> None:
 
 
 @pytest.mark.parametrize("tells", [True, False])
-async def test_a_node_is_forgotten_although_its_limbo_is_not_over(world: World, tells: bool) -> None:
-    """Fenced a moment before it is forgotten: nothing of it may be left in the due-list."""
+async def test_a_node_is_forgotten_although_its_limbo_is_not_settled(world: World, tells: bool) -> None:
+    """Nobody has swept for long, and then too little at a time: nothing of it may be left in the due-list."""
     await join(world, "n1", connection="x", tells=tells)
-    await bring(world, "RESERVED", limits=Limits(ack_ms=3_600_000, timeout_ms=3_650_000))
-    world.now_ms += 3_590_000
-    await keep_alive(world, "n1")
+    await bring(world, "RUNNING")
     await disconnect(world.engine, CELL, "n1", "x")
-    world.now_ms += 3_600_500
-    answer = await sweep(world)
-    assert answer.more is False
-    world.now_ms += 3_600_000
+    world.now_ms += 500
     await sweep(world)
+    assert (await world.cell()).limbo == {f"n1:{A}:1": world.now_ms}
+    world.now_ms += 3_600_000 + 60_000
+    await reap(world.engine, CELL, 1)
     cell = await world.cell()
     assert (cell.nodes, cell.leases, cell.limbo) == ({}, [], {})
     assert not any(member.startswith(("l:", "n:")) for member in cell.due)
+
+
+async def test_a_node_is_not_forgotten_while_it_may_confirm(make_world: MakeWorld) -> None:
+    """However short the memory of nodes is."""
+    world = await make_world(Rules(node_record_ttl_ms=1_000))
+    await join(world, "n1", connection="x")
+    await bring(world, "RUNNING")
+    await disconnect(world.engine, CELL, "n1", "x")
+    world.now_ms += 500
+    await sweep(world)
+    world.now_ms += 60_999
+    await sweep(world)
+    assert (await world.cell()).nodes.keys() == {"n1"}
+    world.now_ms += 1
+    await sweep(world)
+    assert (await world.cell()).nodes == {}
 
 
 async def test_jobs_are_forgotten_no_more_than_the_limit_at_a_time(world: World) -> None:
@@ -214,7 +230,7 @@ async def test_a_large_node_is_taken_apart_in_steps(world: World) -> None:
     assert cell.jobs[f"{CELL}.j064"].state == "RESERVED"
     assert await sweep(world) == Settled(1, False)
     cell = await world.cell()
-    assert (cell.nodes["n1"].limbo, cell.due["n:n1"]) == (65, GONE_FROM + now + 3_600_000)
+    assert (cell.nodes["n1"].limbo, cell.due["n:n1"]) == (65, GONE_FROM + now + 3_600_000 + 60_000)
     assert cell.nodes["n1"].lost_at_ms == now
     assert [event.kind for event, _ in cell.outbox].count("lost") == 1
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import Event, Standing
+from lingua_scheduler.core.records import GONE_FROM, Event, Standing
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.done import done
@@ -174,7 +174,7 @@ async def test_a_lost_node_that_is_forgiven_without_a_word_stays_lost(world: Wor
         "nodes": {"n1": {"used": 0, "limbo": 0}},
         "leases": {LEASE: GONE},
         "limbo": {LEASE: GONE},
-        "due": {f"l:{LEASE}": GONE},
+        "due": {f"l:{LEASE}": GONE, "n:n1": GONE_FROM + LOST_AT + 3_600_000},
         "outbox": {Event("forgiven", A, 1, "n1", "1-n1", "", world.now_ms): world.now_ms},
     }
 
@@ -205,7 +205,7 @@ async def test_a_node_that_lost_its_socket_confirms_and_must_register_all_the_sa
         "nodes": {"n1": {"used": 0, "limbo": 0, "seen_at_ms": T0 + 501}},
         "leases": {LEASE: GONE},
         "limbo": {LEASE: GONE},
-        "due": {f"l:{LEASE}": GONE},
+        "due": {f"l:{LEASE}": GONE, "n:n1": GONE_FROM + T0 + 500 + 3_600_000},
     }
     world.now_ms += 1
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1"))

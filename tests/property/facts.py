@@ -267,12 +267,12 @@ class NodeFacts:
         if times >= 3:
             self.rest_until = max(self.rest_until, now + min(rules.rest_ms * 2 ** (times - 3), rules.max_rest_ms))
 
-    def due(self, rules: Rules) -> int:
+    def due(self, rules: Rules, used: int) -> int:
         """The next moment, seen from the last look, at which time alone changes something."""
         if self.unfinished_at is not None:
             return self.unfinished_at
         if self.lost_at:
-            return GONE_FROM + self.lost_at + rules.node_record_ttl_ms
+            return GONE_FROM + self.lost_at + rules.node_record_ttl_ms + (rules.limbo_ttl_ms if used else 0)
         if self.away_until:
             return self.away_until
         seen_at = self.heard_when_looked

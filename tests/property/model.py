@@ -134,13 +134,19 @@ class Model(JobFlows):
 
     def _has_room(self) -> bool:
         """In a full cell, those who are gone for longest make room: silent, and nothing more can come of their work."""
-        gone = [(at, member[2:]) for member, at in self.due().items() if at >= GONE_FROM]
-        for _, node_id in sorted(gone)[:16]:
-            node = self.nodes[node_id]
-            over = node.cut_off or not self.used(node_id)
-            if len(self.nodes) >= self.rules.cell_capacity and over and node.seen_at <= node.lost_at:
-                self.forget(node_id)
-        return len(self.nodes) < self.rules.cell_capacity
+        missing = len(self.nodes) - self.rules.cell_capacity + 1
+        gone = sorted((at, member[2:]) for member, at in self.due().items() if at >= GONE_FROM)
+        leaving = [node_id for _, node_id in gone[: max(0, missing) + 16] if self._is_over(node_id)]
+        if len(leaving) < missing:
+            return False
+        for node_id in leaving[: max(0, missing)]:
+            self.forget(node_id)
+        return True
+
+    def _is_over(self, node_id: str) -> bool:
+        node = self.nodes[node_id]
+        confirms = [self.leases[lease].until for lease in self.leases_of(node_id, fenced=True)]
+        return node.seen_at <= node.lost_at and all(until is None for until in confirms)
 
     def _who(self, node: NodeFacts | None, credential: str, epoch: str, process: str) -> How:
         if not node:

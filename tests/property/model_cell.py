@@ -79,7 +79,7 @@ class CellFacts:
     def due(self) -> dict[str, int]:
         """What is to be looked at, and when."""
         due = {f"j:{job_id}": job.due(self.rules) for job_id, job in self.jobs.items()}
-        due |= {f"n:{node_id}": node.due(self.rules) for node_id, node in self.nodes.items()}
+        due |= {f"n:{node_id}": node.due(self.rules, self.used(node_id)) for node_id, node in self.nodes.items()}
         for lease, facts in self.leases.items():
             if facts.until is not None:
                 due[f"l:{name_of(lease)}"] = facts.until

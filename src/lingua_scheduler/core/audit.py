@@ -196,6 +196,10 @@ def _nothing_is_late(cell: Cell, overdue_ms: int) -> Iterator[Violation]:
             yield Violation(
                 "S4", node_id, f"to be forgotten: lost at {node.lost_at_ms}, {node.used - node.limbo} attempts"
             )
+    for lease in cell.limbo:
+        gone_at, until = cell.due.get(f"n:{lease.split(':')[0]}", 0) - GONE_FROM, cell.due.get(f"l:{lease}", 0)
+        if 0 <= gone_at < until:
+            yield Violation("S4", lease, f"may be confirmed until {until}, and its node is forgotten at {gone_at}")
     for job_id, job in cell.jobs.items():
         entry = cell.due.get(f"j:{job_id}")
         if entry is not None and (entry >= FORGET_FROM) != (job.state in ENDS):

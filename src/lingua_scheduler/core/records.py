@@ -333,12 +333,14 @@ class Event(Record, frozen=True):
 #: settle what is due before it chooses, has nothing to do with them. Far beyond every clock, far below 2^53.
 FORGET_FROM: Final = 10**15
 
-#: Lost nodes without an attempt are only to be forgotten, too, and have a place of their own behind the jobs: there
-#: they stand in the order in which they were lost, so that a full cell finds the one that is gone for longest.
+#: Lost nodes without a current attempt are only to be forgotten, too, and have a place of their own behind the jobs:
+#: there they stand in the order in which they are gone, so that a full cell finds the one that is gone for longest.
+#: One that has yet to confirm that it stopped is gone when its time for that is over.
 GONE_FROM: Final = 2 * FORGET_FROM
 
-#: So many of the nodes that are gone for longest are looked at when a full cell is to make room for another.
-MAX_MADE_ROOM: Final = 16
+#: A full cell that is to make room for another looks past so many of the nodes that are gone for longest, if they must
+#: stay.
+MAX_PASSED_OVER: Final = 16
 
 #: A node's word is written down as a sign of life at most this often.
 HEARD_STEP_MS: Final = 100

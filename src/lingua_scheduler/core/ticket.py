@@ -20,7 +20,7 @@ MAX_WAIT_MS: Final = 60_000
 #: The last index that somebody may give his utterance himself. Those that are given for him go on growing behind it: as
 #: many as nobody ever says, before the engine would not count exactly any more.
 MAX_INDEX: Final = 2**52
-LAST_INDEX: Final = 2 * MAX_INDEX
+LAST_INDEX: Final = 2 * MAX_INDEX - 1
 _SEED_BITS: Final = 32
 SEEDS: Final = 2**_SEED_BITS
 _USUAL_NEEDS: Final = needs_of(USUAL)

@@ -27,7 +27,7 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "hash",
         "node id",
         "node record (msgpack, `NodeRecord`)",
-        "node_record_ttl_ms after the node is lost, or leave; of a full cell, until another takes its place",
+        "node_record_ttl_ms after the node is gone, or leave; of a full cell, until another takes its place",
     ),
     Key(
         "profiles",
