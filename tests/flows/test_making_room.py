@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.records import FORGET_FROM, GONE_FROM, MAX_PASSED_OVER, Intent
+from lingua_scheduler.core.records import FORGET_FROM, GONE_FROM, MAX_LEAVING, MAX_PASSED_OVER, Intent
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.disconnect import disconnect
@@ -17,6 +17,7 @@ from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.reap import Settled, reap
 from lingua_scheduler.flows.register import Registered, register
+from lingua_scheduler.flows.stopped import stopped
 from lingua_scheduler.store.engine import Engine
 from tests.support.cells import GONE, watch
 from tests.support.stage import PLAIN, T0, A, B, bring, calls, code_of, join, keep_alive, place, sweep
@@ -207,7 +208,7 @@ async def test_a_lost_node_with_two_attempts_keeps_its_place_until_both_are_over
 async def test_in_a_cell_that_was_made_smaller_as_many_go_as_must_or_none(
     make_world: MakeWorld, server: Server
 ) -> None:
-    many = [f"n{number:02}" for number in range(MAX_PASSED_OVER + 8)]
+    many = [f"n{number:02}" for number in range(MAX_LEAVING + 2)]
     world = await make_world(Rules(cell_capacity=len(many)))
     await crowd(world, *many)
     await lose(world, *many[:-3])
@@ -217,6 +218,24 @@ async def test_in_a_cell_that_was_made_smaller_as_many_go_as_must_or_none(
         await lose(world, many[-3])
         assert code_of(await register(engine, CELL, "new", **PLAIN)) == ""
     assert (await world.cell()).nodes.keys() == {*many[-2:], "new"}
+
+
+async def test_a_cell_that_was_made_much_smaller_takes_nobody_without_a_look(
+    make_world: MakeWorld, server: Server
+) -> None:
+    """Its lost nodes are forgotten in their time; until then whoever knocks costs it nothing."""
+    many = [f"n{number:02}" for number in range(MAX_LEAVING + 3)]
+    world = await make_world(Rules(cell_capacity=len(many)))
+    await crowd(world, *many)
+    await lose(world, *many)
+    small = msgspec.msgpack.encode(Rules(cell_capacity=3))
+    async with await Engine.connect(server.url, world.engine.prefix, small, lambda: world.now_ms) as engine:
+        before = await calls(world)
+        assert await register(engine, CELL, "new", **PLAIN) == FULL
+        assert (await calls(world) - before)["zrangebyscore"] == 0
+        world.now_ms += 3_600_000
+        await sweep(world)
+        assert code_of(await register(engine, CELL, "new", **PLAIN)) == ""
 
 
 async def test_those_who_may_confirm_stand_behind_those_who_are_gone(make_world: MakeWorld) -> None:
@@ -255,6 +274,7 @@ async def test_one_whose_last_attempt_is_forgiven_is_gone_like_any_other(make_wo
 
 @pytest.mark.parametrize("more", [0, 1])
 async def test_it_looks_past_so_many_who_are_lost_and_still_speak(make_world: MakeWorld, more: int) -> None:
+    """One who has not spoken for as long as a node may be silent does not speak any more."""
     many = [f"n{number:02}" for number in range(MAX_PASSED_OVER + more)]
     world = await make_world(Rules(cell_capacity=len(many) + 1))
     await crowd(world, *many, "z")
@@ -262,6 +282,74 @@ async def test_it_looks_past_so_many_who_are_lost_and_still_speak(make_world: Ma
     for node_id in many:
         await heartbeat(world.engine, CELL, node_id)
     assert code_of(await knock(world)) == ("CELL_FULL" if more else "")
+    world.now_ms += 44_999
+    assert await knock(world, "newer") == FULL
+    world.now_ms += 1
+    assert code_of(await knock(world, "newer")) == ""
+
+
+async def test_one_that_never_confirmed_goes_when_no_other_can(make_world: MakeWorld) -> None:
+    world = await make_world(Rules(cell_capacity=3))
+    await crowd(world, "a")
+    await bring(world, "CANCELLED", A)
+    await crowd(world, "b", "c")
+    await lose(world, "a")
+    world.now_ms += 60_000
+    await keep_alive(world, "b", "c")
+    await sweep(world)
+    world.now_ms += 1_000
+    await lose(world, "b")
+    due = (await world.cell()).due
+    assert due["n:a"] < due["n:b"]
+    await knock(world)
+    assert (await world.cell()).nodes.keys() == {"a", "c", "new"}
+    await knock(world, "newer")
+    assert (await world.cell()).nodes.keys() == {"c", "new", "newer"}
+
+
+async def test_a_lost_node_that_names_something_shortly_before_it_is_forgotten_may_confirm_it(
+    make_world: MakeWorld,
+) -> None:
+    world = await make_world(Rules())
+    await join(world, "a")
+    await bring(world, "RUNNING", A, limits=Limits(run_ms=200_000, timeout_ms=300_000))
+    world.now_ms += 45_000
+    for _ in range(2):
+        await sweep(world)
+    lost_at = world.now_ms
+    world.now_ms += 60_000
+    await sweep(world)
+    world.now_ms = lost_at + 3_600_000 + 59_000
+    await heartbeat(world.engine, CELL, "a", running=[(A, 1), (f"{CELL}.x", 1)])
+    assert (await world.cell()).due["n:a"] == GONE_FROM + world.now_ms + 60_000
+    world.now_ms += 59_999
+    await sweep(world)
+    assert (await world.cell()).nodes.keys() == {"a"}
+
+
+async def test_one_that_is_late_to_be_taken_apart_is_late_to_be_forgotten(make_world: MakeWorld) -> None:
+    world = await make_world(Rules(node_record_ttl_ms=50_000))
+    await crowd(world, "a")
+    limits = Limits(run_ms=200_000, timeout_ms=300_000)
+    await bring(world, "RUNNING", A, limits=limits)
+    await bring(world, "RUNNING", B, limits=limits)
+    await disconnect(world.engine, CELL, "a", "a")
+    world.now_ms += 500
+    await reap(world.engine, CELL, 1)
+    world.now_ms += 120_000
+    await sweep(world)
+    cell = await world.cell()
+    assert (cell.limbo[f"a:{B}:1"], cell.due["n:a"]) == (world.now_ms, GONE_FROM + world.now_ms + 60_000)
+
+
+async def test_one_that_confirms_the_last_when_it_should_be_forgotten_is_due_now(make_world: MakeWorld) -> None:
+    world = await make_world(Rules(node_record_ttl_ms=46_000))
+    await crowd(world, "a")
+    await bring(world, "RUNNING", A, limits=Limits(run_ms=200_000, timeout_ms=300_000))
+    await lose(world, "a")
+    world.now_ms += 59_000
+    await stopped(world.engine, A, 1, "a")
+    assert (await world.cell()).due["n:a"] == GONE_FROM + world.now_ms
 
 
 async def test_a_crowd_that_comes_and_goes_keeps_nobody_out(make_world: MakeWorld) -> None:

@@ -272,7 +272,8 @@ class NodeFacts:
         if self.unfinished_at is not None:
             return self.unfinished_at
         if self.lost_at:
-            return GONE_FROM + self.lost_at + rules.node_record_ttl_ms + (rules.limbo_ttl_ms if used else 0)
+            gone_at = max(self.looked_at, self.lost_at + rules.node_record_ttl_ms)
+            return GONE_FROM + gone_at + (rules.limbo_ttl_ms if used else 0)
         if self.away_until:
             return self.away_until
         seen_at = self.heard_when_looked

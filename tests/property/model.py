@@ -18,7 +18,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lingua_scheduler.core.records import GONE_FROM, MAX_MARKS, Mark, Standing
+from lingua_scheduler.core.records import GONE_FROM, MAX_LEAVING, MAX_MARKS, MAX_PASSED_OVER, Mark, Standing
 from lingua_scheduler.flows import limit
 from lingua_scheduler.flows.disconnect import Away, Replaced
 from lingua_scheduler.flows.heartbeat import Beaten
@@ -135,18 +135,21 @@ class Model(JobFlows):
     def _has_room(self) -> bool:
         """In a full cell, those who are gone for longest make room: silent, and nothing more can come of their work."""
         missing = len(self.nodes) - self.rules.cell_capacity + 1
+        if missing <= 0 or missing > MAX_LEAVING:
+            return missing <= 0
         gone = sorted((at, member[2:]) for member, at in self.due().items() if at >= GONE_FROM)
-        leaving = [node_id for _, node_id in gone[: max(0, missing) + 16] if self._is_over(node_id)]
-        if len(leaving) < missing:
-            return False
-        for node_id in leaving[: max(0, missing)]:
+        looked_at = [node_id for _, node_id in gone[: missing + MAX_PASSED_OVER]]
+        leaving = [node_id for node_id in looked_at if self._is_over(node_id)]
+        leaving.sort(key=lambda node_id: self.used(node_id) > 0)
+        for node_id in leaving[:missing] if len(leaving) >= missing else ():
             self.forget(node_id)
-        return True
+        return len(leaving) >= missing
 
     def _is_over(self, node_id: str) -> bool:
         node = self.nodes[node_id]
         confirms = [self.leases[lease].until for lease in self.leases_of(node_id, fenced=True)]
-        return node.seen_at <= node.lost_at and all(until is None for until in confirms)
+        is_silent = node.seen_at <= node.lost_at or self.now >= node.seen_at + self.rules.offline_ms
+        return is_silent and all(until is None for until in confirms)
 
     def _who(self, node: NodeFacts | None, credential: str, epoch: str, process: str) -> How:
         if not node:

@@ -209,7 +209,7 @@ class JobLife(CellFacts):
         """The node is done with a fenced attempt. A lost one that was heard of since, and is done with all, is back."""
         node_id = lease[0]
         del self.leases[lease]
-        if self.come_back(node_id):
+        if self.come_back(node_id) or self.nodes[node_id].lost_at:
             self.watch(node_id)
         self.judge(node_id)
 

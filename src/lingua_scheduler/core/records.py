@@ -338,8 +338,9 @@ FORGET_FROM: Final = 10**15
 #: One that has yet to confirm that it stopped is gone when its time for that is over.
 GONE_FROM: Final = 2 * FORGET_FROM
 
-#: A full cell that is to make room for another looks past so many of the nodes that are gone for longest, if they must
-#: stay.
+#: So many nodes that are gone may have to go before a full cell has room for another; more are missing only in one that
+#: was made much smaller. It looks past so many that must stay.
+MAX_LEAVING: Final = 16
 MAX_PASSED_OVER: Final = 16
 
 #: A node's word is written down as a sign of life at most this often.

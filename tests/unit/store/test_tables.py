@@ -16,6 +16,7 @@ from lingua_scheduler.core.records import (
     GONE_FROM,
     HEARD_STEP_MS,
     MAX_CLAIMANTS,
+    MAX_LEAVING,
     MAX_MARKS,
     MAX_PASSED_OVER,
     MAX_REMEMBERED,
@@ -119,7 +120,7 @@ def test_the_scripts_know_every_standing() -> None:
 
 def test_the_scripts_know_the_numbers_that_they_share_with_python() -> None:
     assert TABLES["DUE"] == {"forget": str(FORGET_FROM), "gone": str(GONE_FROM)}
-    assert TABLES["MADE_ROOM"] == {"passed_over": str(MAX_PASSED_OVER)}
+    assert TABLES["MADE_ROOM"] == {"most": str(MAX_LEAVING), "passed_over": str(MAX_PASSED_OVER)}
     assert TABLES["HEARD"] == {"step_ms": str(HEARD_STEP_MS)}
     assert TABLES["CLAIMANTS"] == {"most": str(MAX_CLAIMANTS)}
     assert TABLES["MARKS"] == {"most": str(MAX_MARKS)}

@@ -1,5 +1,5 @@
 -- The node no longer works on a fenced attempt: its slot is free. A lost node that has confirmed everything may serve
--- again, and is watched again; one that nobody has heard is gone. Says whether there was such a limbo; writing the
+-- again; one that nobody has heard is gone, or has less to confirm. Says whether there was such a limbo; writing the
 -- node is the caller's.
 -- include: free_slot, restand, look_again, come_back
 local function end_limbo(node_id, node, lease, now, rules)
@@ -9,7 +9,7 @@ local function end_limbo(node_id, node, lease, now, rules)
   redis.call("ZREM", KEY.due, "l:" .. lease)
   node[NODE.limbo] = node[NODE.limbo] - 1
   free_slot(node, lease, now)
-  if come_back(node, now, rules) or (node[NODE.lost_at_ms] > 0 and node[NODE.used] == 0) then
+  if come_back(node, now, rules) or node[NODE.lost_at_ms] > 0 then
     look_again(node_id, node, now, rules)
   end
   restand(node, now, rules)

@@ -5,7 +5,7 @@ local function look_again(node_id, node, now, rules)
   if node[NODE.lost_at_ms] > 0 then
     at = now
     if node[NODE.used] == node[NODE.limbo] then
-      at = DUE.gone + node[NODE.lost_at_ms] + rules[RULE.node_record_ttl_ms]
+      at = DUE.gone + math.max(now, node[NODE.lost_at_ms] + rules[RULE.node_record_ttl_ms])
       at = at + (node[NODE.used] > 0 and rules[RULE.limbo_ttl_ms] or 0)
     end
   elseif node[NODE.away_until_ms] > 0 then
