@@ -133,7 +133,10 @@ class Nodes(Section):
         description="Silent for so long and without a live socket, a node is lost.",
     )
     node_record_ttl_ms: int = Field(
-        default=3_600_000, ge=1_000, le=30 * DAY, description="How long a lost node is remembered, after it had to confirm what it ran."
+        default=3_600_000,
+        ge=1_000,
+        le=30 * DAY,
+        description="How long a lost node is remembered, after it had to confirm what it ran.",
     )
     intent_ttl_ms: int = Field(
         default=7 * DAY,
