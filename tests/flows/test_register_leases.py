@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Event, Standing
+from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
@@ -57,6 +59,27 @@ async def test_a_new_process_ends_everything_that_the_old_one_had(world: World) 
     }
     assert changes["outbox"] == {Event("reserved", job_id, 2, "n2", "2-n2", "", now): now for job_id in (A, B)}
     assert changes["counts"] == {"epoch": 3}
+
+
+@pytest.mark.parametrize(("drained", "reason"), [(False, "not_ready"), (True, "draining")])
+@pytest.mark.parametrize("silent", [False, True])
+async def test_what_stands_against_a_job_s_own_node_is_what_it_is_while_it_registers(
+    world: World, drained: bool, reason: str, silent: bool
+) -> None:
+    """Not what it was before: it is heard just now."""
+    await join(world, "n1", process_id="old")
+    wanted, limits = Wanted(preferred_node_id="n1", strict=True), Limits(run_ms=60_000)
+    await bring(world, "RUNNING", A, wanted=wanted, limits=limits)
+    if drained:
+        await drain(world.engine, CELL, "n1")
+    if silent:
+        world.now_ms += 35_000
+        await sweep(world)
+        assert (await world.cell()).nodes["n1"].standing == Standing.stale
+    await join(world, "n1", process_id="new", health="degraded")
+    cell = await world.cell()
+    assert (cell.jobs[A].state, cell.jobs[A].past.reasons) == ("RETRYING", [f"preferred {reason}"])
+    assert cell.nodes["n1"].reported == "degraded"
 
 
 @pytest.mark.parametrize("connection", ["", "y"])

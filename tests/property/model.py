@@ -102,6 +102,7 @@ class Model(JobFlows):
         # Nobody gets a slot here before the node's own claims are in the ledger.
         node.reported = "registering"
         if how in {"NEW_PROCESS", "RENEWED"}:
+            self.judge(node_id)
             self.looked.add(node_id)
         if how == "NEW_PROCESS":
             self.take_away(node_id, "died_early", "died")

@@ -123,7 +123,8 @@ for i = 3, #ARGV do
     -- What the old process had goes to others, or waits: nobody gets a slot here before what the node itself claims
     -- to run has taken its own.
     if how == "NEW_PROCESS" or how == "RENEWED" then
-      node[NODE.standing] = STANDING.not_ready
+      node[NODE.reported] = "registering"
+      restand(node, now, rules)
       put_node(node_id, node)
       if how == "NEW_PROCESS" then
         move_leases_on(node_id, CAUSE.died_early, CAUSE.died, -1, now, rules)
@@ -131,6 +132,7 @@ for i = 3, #ARGV do
       else
         move_leases_on(node_id, CAUSE.lost_early, CAUSE.lost, -1, now, rules)
       end
+      node[NODE.reported] = reported
     end
     local cancel, unnamed, strangers, kept = {}, {}, {}, {}
     if running then
