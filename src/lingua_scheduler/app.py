@@ -83,15 +83,6 @@ async def open_engine(settings: Settings) -> AsyncIterator[tuple[Engine, Embedde
 
 
 @asynccontextmanager
-async def run(settings: Settings, hand_over: HandOver) -> AsyncIterator[App]:
-    """Engine first, then the loops; the other way round at the end, so that no loop outlives its engine."""
-    async with open_engine(settings) as (engine, embedded):
-        app = App(settings, engine, embedded)
-        async with looking_after(app, hand_over):
-            yield app
-
-
-@asynccontextmanager
 async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[None]:
     """The loops that every cell needs; what the relayer brings goes to whoever waits for a job, and to `hand_over`."""
 

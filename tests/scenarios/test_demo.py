@@ -1,97 +1,268 @@
-"""The demo as a new user runs it: a process of its own, on an engine of its own."""
+"""The demo as a new user runs it: one command, and afterwards nothing of it is left."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
+import select
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import termios
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
+import httpx2
 
 from tests.support.waiting import wait_until
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
 LINGUA = str(Path(sys.executable).parent / "lingua")
+PATIENCE_S = 60
+SMALL = ("--nodes", "3", "--callers", "4", "--seed", "3")
 
 
-def processes_of(directory: Path) -> set[int]:
-    """Everything that still runs with this temporary directory in its environment: guardian, engine, demo."""
-    found = set()
+def processes_of(directory: Path) -> dict[int, str]:
+    """Everything that runs with this temporary directory in its environment, and its command line."""
+    found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
                 environment = (entry / "environ").read_bytes()
+                if str(directory).encode() in environment:
+                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
             except OSError:
                 continue
-            if str(directory).encode() in environment:
-                found.add(int(entry.name))
     return found
 
 
-def start(directory: Path, *args: str) -> subprocess.Popen[str]:
-    environment = os.environ | {"TMPDIR": str(directory), "XDG_STATE_HOME": str(directory)}
-    return subprocess.Popen(
-        [LINGUA, "demo", *args], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def environment(directory: Path) -> dict[str, str]:
+    # Settings of the user's own scheduler and nodes are none of the demo's business.
+    strangers = {"LINGUA_SERVER__PORT": "1", "LINGUA_NODE_ID": "mine", "LINGUA_TOKEN": "x" * 20}
+    return os.environ | strangers | {"TMPDIR": str(directory), "XDG_STATE_HOME": str(directory)}
 
 
-def last_line(out: str) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
+@contextmanager
+def demo(directory: Path, *args: str) -> Iterator[subprocess.Popen[str]]:
+    """A demo that was just started; however it ends, nothing may be left of it."""
+    with subprocess.Popen(
+        [LINGUA, "demo", *SMALL, *args],
+        env=environment(directory),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+    nothing_is_left(directory)
+
+
+def nothing_is_left(directory: Path) -> None:
+    wait_until(lambda: not processes_of(directory), what=f"still there: {processes_of(directory)}")
+    assert [path.name for path in directory.iterdir()] == []
+
+
+def ready(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """Its first line, with `--json`."""
+    assert process.stdout is not None
+    said: dict[str, Any] = json.loads(process.stdout.readline())
+    assert said["event"] == "ready"
+    return said
+
+
+def talking(said: dict[str, Any], at_least: int = 1) -> dict[str, Any]:
+    """Return when so many jobs are done, with what is said of the fleet then."""
+    wait_until(lambda: stats(said)["jobs"]["finished_total"] >= at_least, PATIENCE_S, "somebody is answered")
+    return stats(said)
+
+
+def stats(said: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = httpx2.get(said["links"]["stats"], trust_env=False).json()
+    return found
+
+
+def end(process: subprocess.Popen[str], *signals: signal.Signals) -> tuple[int, list[str], str]:
+    for number in signals:
+        process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, out.strip().splitlines(), err
+
+
+def adds_up(line: str) -> dict[str, Any]:
+    """The last line, with which everything must be right."""
+    report: dict[str, Any] = json.loads(line)
+    server = report["server"]
+    assert report["event"] == "ended"
+    assert report["submitted"] == report["ended"] == report["done"] + report["failed"]
+    assert report["failed"] == sum(report["failed_by"].values())
+    assert server["accepted"] == report["ended"] - report["refused"]
+    assert server["finished"] == report["done"]
+    assert server["failed"] + server["expired"] + server["cancelled"] == report["failed"] - report["refused"]
+    assert server["dispatched"] == server["accepted"] + server["retried"]
+    assert (report["others"], report["audit_violations"], report["wrong"]) == (0, 0, [])
     return report
 
 
-def adds_up(report: dict[str, Any]) -> bool:
-    ends = sum(report[state] for state in ("finished", "failed", "cancelled", "expired"))
-    submitted = report["accepted"] + report["refused"]
-    return bool(
-        report["submitted"] == submitted and report["accepted"] == report["ended"] == report["ended_in_engine"] == ends
+def test_the_numbers_of_a_demo_add_up(tmp_path: Path) -> None:
+    with demo(tmp_path, "--duration", "6", "--json", "--failure-rate", "0.4") as process:
+        said = ready(process)
+        assert [httpx2.get(url, trust_env=False).status_code for url in said["links"].values()] == [200] * 4
+        # Two lines for a program: this was the first.
+        code, (line,), err = end(process)
+    assert (code, err) == (0, "")
+    report = adds_up(line)
+    assert report["done"] > 0
+    assert report["server"]["retried"] > 0
+    assert 0 < report["stages_ms"]["asr"]["p50"] < report["stages_ms"]["answer"]["p50"]
+
+
+def test_when_every_try_fails_every_utterance_ends_all_the_same(tmp_path: Path) -> None:
+    with demo(tmp_path, "--json", "--failure-rate", "1") as process:
+        said = ready(process)
+        wait_until(lambda: stats(said)["jobs"]["failed_total"] > 0, PATIENCE_S, "a job has failed for good")
+        code, (line,), _ = end(process, signal.SIGINT)
+    assert code == 0
+    report = adds_up(line)
+    assert report["done"] == 0
+    assert report["failed_by"]["JOB_FAILED"] > 0
+
+
+def test_sigterm_drains_and_a_file_gets_plain_lines(tmp_path: Path) -> None:
+    with demo(tmp_path) as process:
+        assert process.stdout is not None
+        first, links = process.stdout.readline(), process.stdout.readline().split()
+        assert first.startswith("ready: http://127.0.0.1:")
+        talking({"links": {"stats": links[1]}})
+        code, lines, err = end(process, signal.SIGTERM)
+    assert (code, err) == (0, "")
+    assert any(line.startswith("draining: ") for line in lines)
+    assert lines[-1] == "The auditor found nothing, and everything adds up."
+    assert "\x1b" not in first + "".join(lines)
+
+
+def test_ctrl_c_in_a_terminal_drains(tmp_path: Path) -> None:
+    keyboard, screen = pty.openpty()
+    fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    process = subprocess.Popen(
+        [LINGUA, "demo", *SMALL],
+        env=environment(tmp_path) | {"TERM": "xterm-256color"},
+        stdin=screen,
+        stdout=screen,
+        stderr=screen,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - it must be the one who hears Ctrl-C
     )
+    os.close(screen)
+    try:
+        seen = watch(keyboard, lambda text: "just said" in text and "→" in text)
+        assert "3 of 3 nodes" in watch(keyboard, lambda text: "3 of 3 nodes" in text, seen)
+        os.write(keyboard, b"\x03")
+        seen = watch(keyboard, lambda _: False)
+        assert process.wait(PATIENCE_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(keyboard)
+    assert "Ctrl-C again stops at once" in seen
+    assert "The auditor found nothing, and everything adds up." in seen
+    # The cursor is there again.
+    assert seen.rindex("\x1b[?25h") > seen.rindex("just said")
+    nothing_is_left(tmp_path)
 
 
-def test_the_numbers_of_a_demo_add_up_and_nothing_is_left_running(tmp_path: Path) -> None:
-    demo = start(tmp_path, "--duration", "4", "--json", "--seed", "3")
-    out, err = demo.communicate(timeout=60)
-    assert demo.returncode == 0, err
-    report = last_line(out)
-    assert report["submitted"] > 20
-    assert adds_up(report), report
-    assert report["audit_violations"] == report["oversold"] == 0
-    wait_until(lambda: not processes_of(tmp_path), what="everything that the demo started is gone")
+def watch(keyboard: int, is_enough: Callable[[str], bool], seen: str = "") -> str:
+    """What a terminal shows, until it is enough or all have gone."""
+    shown = seen.encode()
+    while not is_enough(shown.decode(errors="replace")):
+        assert select.select([keyboard], [], [], PATIENCE_S)[0], "the terminal shows nothing new"
+        try:
+            more = os.read(keyboard, 65_536)
+        except OSError:
+            break
+        shown += more
+    return shown.decode(errors="replace")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_demo_that_is_interrupted_ends_early_with_a_verdict(tmp_path: Path, number: signal.Signals) -> None:
-    demo = start(tmp_path, "--duration", "600")
-    assert demo.stdout is not None
-    assert "ready" in demo.stdout.readline()
-    demo.send_signal(number)
-    out, err = demo.communicate(timeout=60)
-    assert demo.returncode == 0, err
-    assert "The auditor found nothing." in out
-    wait_until(lambda: not processes_of(tmp_path), what="everything that the demo started is gone")
+def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
+    with demo(tmp_path) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        talking({"links": {"stats": process.stdout.readline().split()[1]}})
+        for pid, line in processes_of(tmp_path).items():
+            if "demo.host" in line:
+                os.kill(pid, signal.SIGSTOP)  # So that there is something to wait for.
+        process.send_signal(signal.SIGINT)
+        assert any(line.startswith("draining: ") for line in iter(process.stdout.readline, ""))
+        code, lines, err = end(process, signal.SIGINT)
+    assert (code, lines, err) == (130, [], "")
 
 
-def test_a_wrong_setting_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
-    config = tmp_path / "config.toml"
-    config.write_text("[nodes]\nstale = 5\n")
-    ran = subprocess.run(
-        [LINGUA, "config", "show", "--config", str(config)], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ran.returncode == 2
-    assert len(ran.stderr.strip().splitlines()) == 1
-    assert "stale" in ran.stderr
+def test_a_signal_before_it_is_ready_ends_it_too(tmp_path: Path) -> None:
+    with demo(tmp_path, "--json") as process:
+        wait_until(lambda: any(" serve " in line for line in processes_of(tmp_path).values()), what="the server starts")
+        code, lines, err = end(process, signal.SIGTERM)
+    assert (code, err) == (0, "")
+    assert adds_up(lines[-1])["submitted"] == 0
 
 
-def test_config_show_says_where_each_value_came_from(tmp_path: Path) -> None:
-    config = tmp_path / "config.toml"
-    config.write_text("[nodes]\nrest_ms = 1234\n")
-    environment = os.environ | {"LINGUA_JOBS__MAX_RETRY": "1"}
-    command = [LINGUA, "config", "show", "--origin", "--json", "--config", str(config)]
-    shown = json.loads(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
-    assert shown["nodes.rest_ms"]["value"] == 1234
-    assert "config.toml" in shown["nodes.rest_ms"]["origin"]
-    assert shown["jobs.max_retry"] == {"value": 1, "origin": "env LINGUA_JOBS__MAX_RETRY"}
-    assert shown["nodes.stale_ms"] == {"value": 35000, "origin": "default"}
+def test_nobody_outlives_a_demo_that_is_killed(tmp_path: Path) -> None:
+    with demo(tmp_path, "--json") as process:
+        said = ready(process)
+        talking(said)
+        there = processes_of(tmp_path)
+        assert {process.pid, said["pids"]["server"], *said["pids"]["nodes"]} < there.keys()
+        assert len(said["pids"]["nodes"]) == 3
+        process.kill()
+
+
+def test_without_its_server_a_demo_says_so_and_ends(tmp_path: Path) -> None:
+    with demo(tmp_path, "--json") as process:
+        said = ready(process)
+        talking(said)
+        os.kill(said["pids"]["server"], signal.SIGKILL)
+        code, lines, err = end(process)
+    assert (code, lines) == (2, [])
+    assert err == "lingua: the server was killed by SIGKILL\n"
+
+
+def test_when_a_process_with_nodes_is_killed_the_others_go_on(tmp_path: Path) -> None:
+    with demo(tmp_path, "--json", "--nodes", "6") as process:
+        said = ready(process)
+        done = talking(said)["jobs"]["finished_total"]
+        os.kill(said["pids"]["nodes"][0], signal.SIGKILL)
+        talking(said, at_least=done + 5)
+        code, (line,), err = end(process, signal.SIGTERM)
+    assert (code, err) == (0, "")
+    adds_up(line)
+
+
+def test_without_any_nodes_a_demo_says_so_and_ends(tmp_path: Path) -> None:
+    with demo(tmp_path, "--json") as process:
+        said = ready(process)
+        talking(said)
+        for pid in said["pids"]["nodes"]:
+            os.kill(pid, signal.SIGKILL)
+        code, lines, err = end(process)
+    assert (code, lines) == (2, [])
+    assert "node process" in err
+    assert "was killed by SIGKILL" in err
+
+
+def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with demo(tmp_path, "--port", str(port)) as process:
+            code, lines, err = end(process)
+    assert (code, lines) == (2, [])
+    assert f"port {port} on 127.0.0.1 is taken" in err
+    assert len(err.splitlines()) == 1

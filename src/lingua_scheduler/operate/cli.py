@@ -42,17 +42,21 @@ def lingua(
 
 @app.command()
 def demo(
-    nodes: Annotated[int, typer.Option(min=1, max=200, help="Simulated nodes.")] = 12,
+    nodes: Annotated[int, typer.Option(min=1, max=500, help="Simulated nodes.")] = 12,
     callers: Annotated[int, typer.Option(min=1, max=500, help="Simulated callers.")] = 20,
-    duration: Annotated[float, typer.Option(min=1, max=3600, help="How many seconds they talk.")] = 60.0,
-    seed: Annotated[int, typer.Option(help="The same seed, the same fleet.")] = 1,
+    seed: Annotated[int, typer.Option(help="The same seed, the same fleet, the same things said.")] = 1,
+    duration: Annotated[
+        float | None, typer.Option(min=0, max=86_400, help="Seconds that they talk. [default: until Ctrl-C]")
+    ] = None,
+    failure_rate: Annotated[float, typer.Option(min=0, max=1, help="Share of tries that fail.")] = 0.05,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Of the server. 0: any free one.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """A minute of fleet life on an embedded engine: nodes work, fail and die, and an auditor looks on."""
-    from lingua_scheduler.operate.demo.play import play  # noqa: PLC0415 - only this command needs all of it
+    """A whole fleet at work on this machine, and an auditor at the end. Ctrl-C drains; a second one stops at once."""
+    from lingua_scheduler.operate.demo.begin import Show, begin  # noqa: PLC0415 - only this command needs it
 
-    code = asyncio.run(play(nodes=nodes, callers=callers, duration_s=duration, seed=seed, as_json=as_json))
-    raise typer.Exit(code)
+    show = Show(nodes, callers, seed, failure_rate, duration, port)
+    raise typer.Exit(asyncio.run(begin(show, as_json=as_json)))
 
 
 @app.command()

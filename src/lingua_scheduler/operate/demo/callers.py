@@ -1,76 +1,65 @@
-"""The callers of the demo: each speaks, waits for the end of what it said, and speaks again."""
+"""The callers of the demo, written with the client SDK: each says something, waits for what it means, and goes on."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import random
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.errors import LinguaError
-from lingua_scheduler.core.job_state import ENDS
-from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.core.wanted import Wanted
-from lingua_scheduler.flows.release import release
-from lingua_scheduler.front.ask import Ask
-from lingua_scheduler.views.job import Job, read_job
+from lingua_scheduler.operate.demo.voice import speak
+from lingua_scheduler.sdk import Client, ClientError, Result
 
 if TYPE_CHECKING:
-    import random
-
-    from lingua_scheduler.app import App
-    from lingua_scheduler.operate.demo.fleet import Fleet
+    from lingua_scheduler.operate.demo.plan import Conversation, Turn
     from lingua_scheduler.operate.demo.tally import Tally
+
+#: A machine that is busy with starting things takes its time.
+_CONNECT_S: Final = 30.0
 
 
 class Caller:
-    """Somebody who talks in one language pair."""
+    """A conversation at one phone: two people, both directions, in turns."""
 
-    def __init__(self, name: str, pair: tuple[str, str], rng: random.Random, fleet: Fleet, tally: Tally) -> None:
-        self._name = name
-        self._pair = pair
-        self._random = rng
-        self._fleet = fleet
+    def __init__(self, conversation: Conversation, tally: Tally, over: asyncio.Event) -> None:
+        self._conversation = conversation
         self._tally = tally
-        self._utterance = 0
+        self._over = over
+        self._voice = random.Random(f"{conversation.seed}:voice")
+        #: Set when somebody can translate for them; a phone that nobody could serve yet is not picked up.
+        self.may_begin = asyncio.Event()
 
-    async def talk(self, app: App, over: asyncio.Event) -> None:
-        """One utterance after the other until it is over; the last one is waited for."""
-        while not over.is_set():
-            await self._speak(app)
-            try:
-                async with asyncio.timeout(self._random.uniform(0.05, 0.5)):
-                    await over.wait()
-            except TimeoutError:
-                continue
+    def meets(self, languages: tuple[str, ...]) -> None:
+        """A node that speaks these has joined."""
+        if set(self._conversation.languages) <= set(languages):
+            self.may_begin.set()
 
-    async def _speak(self, app: App) -> None:
-        tally = self._tally
-        tally.submitted += 1
-        self._utterance += 1
-        began = time.monotonic()
-        wanted = Wanted(wait_ms=2_000)
-        ask = Ask(self._name, *self._pair, '{"audio_ref": "…"}', self._utterance, app.limits, wanted)
-        submitted = await app.submitter.submit(ask, principal="demo", request_id=f"{self._name}-{self._utterance}")
-        if isinstance(submitted, Refusal):
-            tally.refused[submitted.code] += 1
+    async def talk(self, url: str, after_s: float) -> None:
+        """Until it is over; the last answer is waited for."""
+        await self.may_begin.wait()
+        await self._pause(after_s)
+        if self._over.is_set():
             return
-        tally.accepted += 1
-        job_id, placed = submitted.job_id, submitted.placed
-        ended = self._fleet.expect(job_id)
-        if submitted.is_new:
-            await self._fleet.assign(job_id, placed.attempt_id, placed.node_id, placed.epoch)
-        job = await self._read(app, job_id)
-        if job.record.state not in ENDS:
-            await ended
-            job = await self._read(app, job_id)
-        tally.heard[job.record.state] += 1
-        if job.record.state == "FINISHED":
-            tally.latencies_ms.append((time.monotonic() - began) * 1000)
-        await release(app.engine, job_id)
+        async with Client(url, connect_timeout_s=_CONNECT_S) as client:
+            for turn in self._conversation.turns():
+                if self._over.is_set():
+                    return
+                await self._say(client, turn)
+                await self._pause(turn.pause_s)
 
-    @staticmethod
-    async def _read(app: App, job_id: str) -> Job:
-        job = await read_job(app.engine, job_id)
-        if isinstance(job, Refusal):
-            raise LinguaError(f"job {job_id} is gone: {job.detail}")
-        return job
+    async def _say(self, client: Client, turn: Turn) -> None:
+        audio = speak(self._voice, turn.speech_s, turn.pitch_hz)
+        self._tally.submitted += 1
+        began = time.perf_counter()
+        try:
+            async for said in client.translate(audio, turn.src, turn.tgt, speak=True):
+                if isinstance(said, Result):
+                    self._tally.hear(turn.src, turn.tgt, said, (time.perf_counter() - began) * 1000)
+        except ClientError as error:
+            self._tally.failed_by[error.code] += 1
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._over.wait()

@@ -1,141 +1,208 @@
-"""The demo from its first node to the auditor's verdict."""
+"""The demo from the server's ready line to the auditor's verdict."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import random
-import signal
 import time
+from collections import deque
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-from rich.live import Live
+import msgspec
 
-from lingua_scheduler.app import run
-from lingua_scheduler.config import load
-from lingua_scheduler.core.audit import audit_cell
-from lingua_scheduler.core.cell import Cell
+from lingua_scheduler.config import Settings
+from lingua_scheduler.core.errors import LinguaError
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.operate.demo.callers import Caller
-from lingua_scheduler.operate.demo.fleet import Fleet, Node
-from lingua_scheduler.operate.demo.screen import draw
-from lingua_scheduler.operate.demo.tally import Tally
-from lingua_scheduler.store.embedded import Embedded
-from lingua_scheduler.views.audit import OVERDUE_MS
-from lingua_scheduler.views.cell import read_cell
-from lingua_scheduler.views.nodes import read_nodes
+from lingua_scheduler.operate.demo.children import BrokenOff, Child
+from lingua_scheduler.operate.demo.frame import Frame, Place, Pulse
+from lingua_scheduler.operate.demo.picture import NEWS
+from lingua_scheduler.operate.demo.plan import conversations_of, fleet_of, processes_for
+from lingua_scheduler.operate.demo.tally import Tally, discrepancies, report
+from lingua_scheduler.store.engine import Engine
+from lingua_scheduler.views.audit import audit_whole
+from lingua_scheduler.views.counts import Counts, read_counts
+from lingua_scheduler.views.fleet import read_fleet
+from lingua_scheduler.views.slots import slots_in
 
 if TYPE_CHECKING:
-    from lingua_scheduler.app import App
+    from collections.abc import AsyncIterator
 
-LANGUAGES: Final = (("en", "zh"), ("en", "zh"), ("en", "es"), ("en", "zh", "ja"))
-FRAME_S: Final = 0.25
-#: Short, so that a minute shows what an hour would.
-FLAGS: Final = {
-    "loops.sweep_interval_ms": 100,
-    "loops.relay_lease_ms": 400,
-    "jobs.reservation_ttl_ms": 1_000,
-    "jobs.run_timeout_ms": 4_000,
-    "jobs.timeout_ms": 15_000,
-    "nodes.mark_ttl_ms": 5_000,
-}
+    from lingua_scheduler.operate.demo.begin import Show
+    from lingua_scheduler.operate.demo.screen import Screen
 
-
-async def play(*, nodes: int, callers: int, duration_s: float, seed: int, as_json: bool) -> int:
-    """Run the fleet, show it, audit it. The exit code: 0 if nothing was lost, oversold or violated."""
-    rng, tally, console = random.Random(seed), Tally(), Console(stderr=as_json, quiet=as_json)
-    fleet = Fleet([_node(number, rng) for number in range(nodes)], tally)
-    over = asyncio.Event()
-    _end_on_signal(over)
-    async with Embedded.temporary() as embedded:
-        settings = load(env={}, flags=FLAGS | {"engine.url": embedded.url}).settings
-        async with run(settings, fleet.hear) as app:
-            fleet.attach(app)
-            console.print(f"ready: {nodes} nodes are joining, {callers} callers begin to talk (Ctrl-C ends it early)")
-            await _live(app, fleet, tally, over, _callers(callers, rng, fleet, tally), duration_s, console)
-            cell = await read_cell(app.engine, app.cell)
-            assert isinstance(cell, Cell)  # noqa: S101 - the settings let no bad name through
-    violations = [str(violation) for violation in audit_cell(cell, OVERDUE_MS)]
-    return _verdict(tally, violations, tally.report(violations, cell.counts), console, as_json=as_json)
+_HOST: Final = "lingua_scheduler.operate.demo.host"
+_CELL: Final = "c0"
+_FRAME_S: Final = 0.25
+#: Callers pick up their phones one after the other.
+_PICK_UP_S: Final = 0.03
+#: How long a process may take to end when it is asked to.
+_PATIENCE_S: Final = 15.0
 
 
-def _end_on_signal(over: asyncio.Event) -> None:
-    """The first signal ends the talk in peace, a second one stops everything at once."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+class Play:
+    """One show. The server is starting already; whatever else it needs is started, and ended, here."""
 
-    def heard() -> None:
-        if over.is_set() and task is not None:
-            task.cancel()
-        over.set()
+    def __init__(self, show: Show, engine_url: str, server: Child, over: asyncio.Event, screen: Screen) -> None:
+        self._show = show
+        self._engine_url = engine_url
+        self._server = server
+        self._over = over
+        self._screen = screen
+        self._hosts: list[Child] = []
+        self._tally = Tally()
+        self._fleet = fleet_of(show.seed, show.nodes)
+        self._languages = {member.node_id: member.languages for member in self._fleet}
+        self._callers = [
+            Caller(one, self._tally, over) for one in conversations_of(show.seed, show.callers, self._fleet)
+        ]
+        self._news: deque[str] = deque(maxlen=NEWS)
+        self._dead: set[str] = set()
+        self._wrong: list[str] = []
+        self._pulse = Pulse()
+        self._began = time.monotonic()
+        self._is_closing = False
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, heard)
+    async def run(self) -> int:
+        """Play it. The exit code: 0 if everything adds up and the auditor found nothing."""
+        try:
+            url = await self._served()
+            async with await self._look_in() as engine:
+                await self._start_hosts(url)
+                place = Place(url, self._server.pid, tuple(host.pid for host in self._hosts))
+                self._screen.ready(self._show, place)
+                self._began = time.monotonic()
+                try:
+                    async with self._watched(engine, place):
+                        await self._talk(url)
+                        await self._look(engine, place)
+                        await self._go_home()
+                finally:
+                    self._screen.close()
+                return await self._judge(engine)
+        finally:
+            for host in self._hosts:
+                await host.kill()
 
+    async def _served(self) -> str:
+        """The server's URL, when it is ready."""
+        async for said in self._server.said():
+            return str(said["url"])
+        await self._server.wait()
+        raise BrokenOff(self._server.obituary())
 
-def _node(number: int, rng: random.Random) -> Node:
-    languages = LANGUAGES[number % len(LANGUAGES)]
-    return Node(f"sim-{number}", languages, rng.randint(1, 4), random.Random(rng.random()))
+    async def _look_in(self) -> Engine:
+        """The engine, past the server: for the screen and for the auditor."""
+        usual = Settings()
+        return await Engine.connect(self._engine_url, usual.engine.key_prefix, msgspec.msgpack.encode(usual.rules()))
 
+    async def _start_hosts(self, url: str) -> None:
+        show, number = self._show, processes_for(self._show.nodes)
+        usual = ("--url", url, "--seed", str(show.seed), "--failure-rate", str(show.failure_rate))
+        for first in range(number):
+            part = ("--nodes", str(show.nodes), "--first", str(first), "--step", str(number))
+            self._hosts.append(await Child.start(f"node process {first + 1}", _HOST, *usual, *part))
 
-def _callers(number: int, rng: random.Random, fleet: Fleet, tally: Tally) -> list[Caller]:
-    pairs = [(src, tgt) for languages in LANGUAGES for src in languages for tgt in languages if src != tgt]
-    return [
-        Caller(f"caller-{n}", pairs[n % len(pairs)], random.Random(rng.random()), fleet, tally) for n in range(number)
-    ]
+    # What happens meanwhile.
 
+    @asynccontextmanager
+    async def _watched(self, engine: Engine, place: Place) -> AsyncIterator[None]:
+        """Whoever ends by itself is noticed: without the server, or without any nodes, it is over for all."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._watch_server())
+                group.create_task(self._show_all(engine, place))
+                for host in self._hosts:
+                    group.create_task(self._watch_host(host))
+                yield
+        except* LinguaError as broken:
+            raise broken.exceptions[0] from None
 
-async def _live(
-    app: App,
-    fleet: Fleet,
-    tally: Tally,
-    over: asyncio.Event,
-    callers: list[Caller],
-    duration_s: float,
-    console: Console,
-) -> None:
-    ends_at = time.monotonic() + duration_s
-    languages = {node.node_id: node.languages for node in fleet.nodes.values()}
-    lives = [asyncio.create_task(fleet.live(node)) for node in fleet.nodes.values()]
-    talks = [asyncio.create_task(caller.talk(app, over)) for caller in callers]
-    with Live(console=console, auto_refresh=False, transient=False) as live:
-        while not over.is_set() or not all(talk.done() for talk in talks):
-            _raise_first(lives + talks)
-            page = await read_nodes(app.engine, app.cell)
-            if not isinstance(page, Refusal) and console.is_terminal:
-                live.update(draw(page.nodes, languages, tally, ends_at - time.monotonic()), refresh=True)
-            await asyncio.sleep(FRAME_S)
-            if time.monotonic() >= ends_at:
-                over.set()
-    await asyncio.gather(*talks)
-    for life in lives:
-        life.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await life
-    await fleet.disband()
+    async def _watch_server(self) -> None:
+        await self._server.wait()
+        if not self._is_closing:
+            raise BrokenOff(self._server.obituary())
 
+    async def _watch_host(self, host: Child) -> None:
+        async for said in host.said():
+            self._hear(said["event"], said["node_id"], said.get("jobs", 0))
+        await host.wait()
+        if self._is_closing:
+            return
+        if all(one.has_ended for one in self._hosts):
+            raise BrokenOff(host.obituary())
+        self._news.append(f"{host.obituary()}; its jobs go to other nodes".splitlines()[0])
 
-def _raise_first(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-            raise error
+    def _hear(self, event: str, node_id: str, jobs: int) -> None:
+        if event == "died":
+            self._dead.add(node_id)
+            self._news.append(
+                f"{node_id} died with {jobs} job{'s' * (jobs != 1)}, which go{'es' * (jobs == 1)} elsewhere"
+            )
+        elif event == "joined":
+            if node_id in self._dead:
+                self._dead.remove(node_id)
+                self._news.append(f"{node_id} is back")
+            for caller in self._callers:
+                caller.meets(self._languages[node_id])
 
+    async def _show_all(self, engine: Engine, place: Place) -> None:
+        while not self._is_closing:
+            # An engine that is away for a moment is shown when it is back.
+            with suppress(LinguaError):
+                await self._look(engine, place)
+            await asyncio.sleep(_FRAME_S)
 
-def _verdict(tally: Tally, violations: list[str], report: dict[str, object], console: Console, *, as_json: bool) -> int:
-    adds_up = (
-        tally.submitted == report["accepted"] + sum(tally.refused.values())  # type: ignore[operator]
-        and report["ended"] == report["accepted"] == report["ended_in_engine"]
-    )
-    good = adds_up and not violations and not tally.oversold
-    for violation in violations:
-        console.print(f"[red]violated[/]: {violation}")
-    console.print(
-        f"{tally.submitted} submitted, {tally.accepted} accepted, {report['ended']} ended: "
-        f"{tally.heard['FINISHED']} finished, {tally.heard['FAILED']} failed, {tally.heard['EXPIRED']} expired; "
-        f"{tally.retried} retried, {tally.died} nodes died, {tally.oversold} slots oversold."
-    )
-    console.print("[green]The auditor found nothing.[/]" if good else "[red]Something is wrong, see above.[/]")
-    if as_json:
-        print(json.dumps(report))  # noqa: T201 - the last line is the contract
-    return 0 if good else 1
+    async def _look(self, engine: Engine, place: Place) -> None:
+        """One picture, as long as there is a fleet to be seen."""
+        fleet, nodes = await asyncio.gather(read_fleet(engine, _CELL), slots_in(engine, _CELL))
+        if isinstance(fleet, Refusal) or self._is_closing:
+            return
+        elapsed_s = time.monotonic() - self._began
+        self._pulse.see(elapsed_s, self._tally.done)
+        self._screen.see(
+            Frame(
+                show=self._show,
+                place=place,
+                elapsed_s=elapsed_s,
+                is_draining=self._over.is_set(),
+                tally=self._tally,
+                fleet=fleet,
+                nodes=nodes,
+                languages=self._languages,
+                pulse=self._pulse,
+                news=list(self._news),
+            )
+        )
+
+    # From the first word to the last.
+
+    async def _talk(self, url: str) -> None:
+        """Until the time is up or somebody ends it; every answer is waited for."""
+        async with asyncio.TaskGroup() as group:
+            for number, caller in enumerate(self._callers):
+                group.create_task(caller.talk(url, number * _PICK_UP_S))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._show.duration_s):
+                    await self._over.wait()
+            self._over.set()
+            for caller in self._callers:
+                caller.may_begin.set()
+
+    async def _go_home(self) -> None:
+        """Nodes first, the server last."""
+        self._is_closing = True
+        for children in (self._hosts, [self._server]):
+            there = [child for child in children if not child.has_ended]
+            went_well = await asyncio.gather(*(child.end(_PATIENCE_S) for child in there))
+            self._wrong += [child.obituary() for child, well in zip(there, went_well, strict=True) if not well]
+
+    async def _judge(self, engine: Engine) -> int:
+        violations = await audit_whole(engine, _CELL)
+        counts = await read_counts(engine, _CELL)
+        assert isinstance(violations, list)  # noqa: S101 - the cell's name is right
+        assert isinstance(counts, Counts)  # noqa: S101 - the same
+        wrong = self._wrong + discrepancies(self._tally, counts) + [str(violation) for violation in violations]
+        said = report(self._tally, counts) | {"audit_violations": len(violations)}
+        self._screen.end(said, wrong)
+        return 1 if wrong else 0

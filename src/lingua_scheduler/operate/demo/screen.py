@@ -1,72 +1,115 @@
-"""What the demo shows while it runs: the fleet and the counts, drawn anew a few times a second."""
+"""Who looks on: a person at a terminal, a file, or a program."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any, Final
 
-from rich.console import Group
-from rich.panel import Panel
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
+from rich.live import Live
 
-from lingua_scheduler.core.health import health
-from lingua_scheduler.core.records import Standing
+from lingua_scheduler.operate.demo.picture import clock, draw
 
 if TYPE_CHECKING:
-    from lingua_scheduler.core.cell import Ledger
-    from lingua_scheduler.operate.demo.tally import Tally
+    from lingua_scheduler.operate.demo.begin import Show
+    from lingua_scheduler.operate.demo.frame import Frame, Place
 
-_COLOURS = {
-    "available": "green",
-    "full": "yellow",
-    "suspect": "red",
-    "suspect_full": "red",
-    "resting": "cyan",
-    "stale": "red",
-    "lost": "red",
-}
+#: Whoever reads lines wants one so often.
+_LINE_S: Final = 5.0
 
 
-def draw(ledgers: list[Ledger], languages: dict[str, tuple[str, ...]], tally: Tally, left_s: float) -> Group:
-    """The whole screen."""
-    return Group(
-        _nodes(ledgers, languages), _counts(tally, left_s), Panel("\n".join(tally.news) or "all quiet", title="news")
-    )
+class Screen:
+    """Told what happens, in this order: it is ready, frame after frame, the end. This one shows nothing."""
+
+    def ready(self, show: Show, place: Place) -> None:
+        """The server serves; nodes are about to join."""
+
+    def see(self, frame: Frame) -> None:
+        """How it is now, several times a second."""
+
+    def end(self, report: dict[str, Any], wrong: list[str]) -> None:
+        """All is over; `wrong` is what should not be so."""
+
+    def close(self) -> None:
+        """Nothing more will come, whether there was an end or not."""
 
 
-def _nodes(ledgers: list[Ledger], languages: dict[str, tuple[str, ...]]) -> Table:
-    table = Table(title="Lingua Scheduler: a fleet on an embedded Valkey", expand=True)
-    for name in ("node", "languages", "standing", "health", "slots (▒: in limbo)"):
-        table.add_column(name)
-    for ledger in sorted(ledgers, key=lambda one: (len(one.node_id), one.node_id)):
-        node, standing = ledger.record, Standing(ledger.record.standing).name
-        taken = "█" * (node.used - node.limbo) + "▒" * node.limbo + "·" * max(0, node.max - node.used)
-        table.add_row(
-            ledger.node_id,
-            " ".join(languages[ledger.node_id]),
-            Text(standing, style=_COLOURS.get(standing, "magenta")),
-            str(health(node)),
-            f"{taken} {node.used}/{node.max}",
+class Lines(Screen):
+    """Plain lines, one now and then."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._next_s = _LINE_S
+        self._is_draining = False
+
+    def ready(self, show: Show, place: Place) -> None:
+        self._say(f"ready: {place.url} ({show.nodes} nodes are joining, {show.callers} callers; Ctrl-C drains)")
+        self._say("  ".join(place.links.values()))
+
+    def see(self, frame: Frame) -> None:
+        if frame.is_draining and not self._is_draining:
+            self._is_draining = True
+            self._say(f"draining: {frame.tally.open} to be answered; once more, and it stops at once")
+        if frame.elapsed_s < self._next_s:
+            return
+        self._next_s = frame.elapsed_s + _LINE_S
+        tally, fleet = frame.tally, frame.fleet
+        times = ", ".join(f"{name} {ms['p50']}/{ms['p95']}" for name, ms in tally.stages().items())
+        self._say(
+            f"{clock(frame.elapsed_s)}  {len(frame.nodes)} nodes, {frame.dispatched} dispatched, "
+            f"{fleet.in_flight} in flight, {tally.done} done, {tally.failed} failed; ms p50/p95: {times}"
         )
-    return table
+
+    def end(self, report: dict[str, Any], wrong: list[str]) -> None:
+        for line in wrong:
+            self._say(f"wrong: {line}", "red")
+        numbers = report | report["server"] | {"failed": report["failed"]}
+        self._say(
+            "{submitted} submitted, {ended} ended: {done} done, {failed} failed; "
+            "the server dispatched {dispatched}, {retried} of them again.".format(**numbers)
+        )
+        if report["others"]:
+            self._say(f"{report['others']} more jobs came from elsewhere.")
+        if not wrong:
+            self._say("The auditor found nothing, and everything adds up.", "green")
+
+    def _say(self, line: str, style: str = "") -> None:
+        self._console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-def _counts(tally: Tally, left_s: float) -> Table:
-    table = Table(expand=True)
-    numbers = {
-        "submitted": tally.submitted,
-        "in flight": tally.in_flight,
-        "finished": tally.heard["FINISHED"],
-        "failed": tally.heard["FAILED"],
-        "expired": tally.heard["EXPIRED"],
-        "refused": sum(tally.refused.values()),
-        "retried": tally.retried,
-        "nodes died": tally.died,
-        "oversold": tally.oversold,
-        "p50 / p95 ms": f"{tally.percentile_ms(0.5):.0f} / {tally.percentile_ms(0.95):.0f}",
-        "left": f"{max(0.0, left_s):.0f} s",
-    }
-    for name in numbers:
-        table.add_column(name, justify="right")
-    table.add_row(*(str(number) for number in numbers.values()))
-    return table
+class Terminal(Lines):
+    """A picture that moves."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._live = Live(console=console, auto_refresh=False)
+
+    def see(self, frame: Frame) -> None:
+        if not self._live.is_started:
+            self._live.start()
+        self._live.update(draw(frame, *self._console.size), refresh=True)
+
+    def close(self) -> None:
+        self._live.stop()
+
+
+class Json(Screen):
+    """One object when it is ready and one at the end."""
+
+    def ready(self, show: Show, place: Place) -> None:
+        pids = {"server": place.server_pid, "nodes": list(place.host_pids)}
+        self._say(event="ready", url=place.url, links=place.links, nodes=show.nodes, callers=show.callers, pids=pids)
+
+    def end(self, report: dict[str, Any], wrong: list[str]) -> None:
+        self._say(event="ended", **report, wrong=wrong)
+
+    def _say(self, **what: object) -> None:
+        print(json.dumps(what, ensure_ascii=False), flush=True)  # noqa: T201 - the lines are the contract
+
+
+def screen_for(*, as_json: bool) -> Screen:
+    """The one that fits whoever reads standard output."""
+    if as_json:
+        return Json()
+    console = Console()
+    return Terminal(console) if console.is_terminal else Lines(console)

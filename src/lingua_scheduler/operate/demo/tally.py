@@ -1,51 +1,126 @@
-"""What the demo counts while it runs, and what it says at the end."""
+"""What the callers of the demo count while it runs, and what is said at the end."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
-from lingua_scheduler.core.job_state import ENDS
+if TYPE_CHECKING:
+    from lingua_scheduler.sdk import Result
+    from lingua_scheduler.views.counts import Counts
+
+#: From the end of an utterance to its translation at the caller, and what of that was whose. `rest` is all that no
+#: model did: the ways, the wait for a slot, and tries that failed.
+STAGES: Final = ("asr", "nmt", "tts", "rest", "answer")
+#: Codes with which a job ends that was accepted. Any other is a refusal: there never was a job.
+_ENDS: Final = {"JOB_FAILED": "FAILED", "JOB_TIMEOUT": "EXPIRED", "CANCELLED": "CANCELLED"}
+#: Of the last ones only, so that a long demo does not grow.
+_MEASURED: Final = 5_000
+_SHOWN: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An utterance and what it means."""
+
+    src: str
+    tgt: str
+    text: str
+    translated: str
+    answer_ms: float
 
 
 @dataclass(slots=True)
 class Tally:
-    """Counted on the callers' and the nodes' side: the engine's own numbers are compared with these."""
+    """Counted where the callers are; the server's own numbers are compared with these."""
 
     submitted: int = 0
-    accepted: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-    heard: Counter[str] = field(default_factory=Counter)
-    retried: int = 0
-    died: int = 0
-    oversold: int = 0
-    #: Of the last jobs only, so that a long demo does not grow.
-    latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=10_000))
-    news: deque[str] = field(default_factory=lambda: deque(maxlen=6))
+    done: int = 0
+    #: Utterances without a result, by code.
+    failed_by: Counter[str] = field(default_factory=Counter)
+    latest: deque[Said] = field(default_factory=lambda: deque(maxlen=_SHOWN))
+    stages_ms: dict[str, deque[float]] = field(
+        default_factory=lambda: {stage: deque(maxlen=_MEASURED) for stage in STAGES}
+    )
 
     @property
-    def in_flight(self) -> int:
-        """Jobs that were accepted and whose end nobody has heard of yet."""
-        return self.accepted - sum(self.heard.values())
+    def failed(self) -> int:
+        """Utterances that ended without a result."""
+        return self.failed_by.total()
 
-    def percentile_ms(self, share: float) -> float:
-        """The latency below which this share of the last finished jobs lies."""
-        ordered = sorted(self.latencies_ms)
-        return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 1) if ordered else 0.0
+    @property
+    def refused(self) -> int:
+        """Those of them that never were a job."""
+        return sum(number for code, number in self.failed_by.items() if code not in _ENDS)
 
-    def report(self, violations: list[str], counted: dict[str, int]) -> dict[str, object]:
-        """One object whose numbers add up: accepted + refused = submitted, the ends = ended = accepted."""
+    @property
+    def ended(self) -> int:
+        """Utterances of which the end was heard."""
+        return self.done + self.failed
+
+    @property
+    def open(self) -> int:
+        """Utterances whose answer is waited for."""
+        return self.submitted - self.ended
+
+    def hear(self, src: str, tgt: str, result: Result, answer_ms: float) -> None:
+        """An utterance has a result."""
+        self.done += 1
+        self.latest.append(Said(src, tgt, result.text_asr, result.text_translated, answer_ms))
+        timed = result.service_timings
+        took = {stage: getattr(timed, f"{stage}_ms", None) or 0.0 for stage in STAGES[:3]}
+        took |= {"rest": max(0.0, answer_ms - sum(took.values())), "answer": answer_ms}
+        for stage, ms in took.items():
+            self.stages_ms[stage].append(ms)
+
+    def percentile_ms(self, stage: str, share: float) -> int:
+        """How long a stage took at most, for this share of the last utterances."""
+        ordered = sorted(self.stages_ms[stage])
+        return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))]) if ordered else 0
+
+    def stages(self) -> dict[str, dict[str, int]]:
+        """All of them, as they are reported."""
         return {
-            "submitted": self.submitted,
-            "accepted": self.accepted,
-            "refused": sum(self.refused.values()),
-            "ended": sum(self.heard.values()),
-            **{state.lower(): self.heard[state] for state in ENDS},
-            "ended_in_engine": sum(counted.get(state, 0) for state in ENDS),
-            "retried": self.retried,
-            "nodes_died": self.died,
-            "oversold": self.oversold,
-            "p50_ms": self.percentile_ms(0.50),
-            "p95_ms": self.percentile_ms(0.95),
-            "audit_violations": len(violations),
+            stage: {"p50": self.percentile_ms(stage, 0.50), "p95": self.percentile_ms(stage, 0.95)} for stage in STAGES
         }
+
+
+def report(tally: Tally, counts: Counts) -> dict[str, Any]:
+    """The callers' numbers beside the server's own.
+
+    submitted = ended = done + failed; refused is a part of failed. What the server accepted is everything else, and it
+    ended there as the callers heard; `others` is what somebody else submitted meanwhile.
+    """
+    return {
+        "submitted": tally.submitted,
+        "ended": tally.ended,
+        "done": tally.done,
+        "failed": tally.failed,
+        "refused": tally.refused,
+        "failed_by": dict(sorted(tally.failed_by.items())),
+        "server": {
+            "accepted": counts.accepted,
+            **{state.lower(): number for state, number in counts.ended.items()},
+            "dispatched": counts.reserved,
+            "retried": counts.retried,
+        },
+        "others": counts.accepted - (tally.ended - tally.refused),
+        "stages_ms": tally.stages(),
+    }
+
+
+def discrepancies(tally: Tally, counts: Counts) -> list[str]:
+    """What does not add up. Jobs of others may be among the server's: it may have more of everything, never less."""
+    found = []
+    if tally.submitted != tally.ended:
+        found.append(f"{tally.submitted} were submitted, and {tally.ended} have ended")
+    others = counts.accepted - (tally.ended - tally.refused)
+    heard = {"FINISHED": tally.done, **{state: tally.failed_by[code] for code, state in _ENDS.items()}}
+    for state, number in heard.items():
+        if not number <= counts.ended[state] <= number + others:
+            found.append(f"the callers heard of {number} that are {state}, the server counts {counts.ended[state]}")
+    under_way = counts.accepted - sum(counts.ended.values())
+    if not 0 <= under_way <= max(others, 0):
+        found.append(f"the server accepted {counts.accepted}, and {under_way} of them have not ended")
+    return found

@@ -1,0 +1,70 @@
+"""The first seconds of the demo: the engine and the server, while everything else is still being loaded."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.operate.demo.children import Child
+from lingua_scheduler.store.embedded import Embedded
+
+if TYPE_CHECKING:
+    from lingua_scheduler.operate.demo.screen import Screen
+
+#: What the demo's server has otherwise than any other. Times are shorter, so that a minute shows what an hour would,
+#: callers are patient, and since all of them are one credential, its rate is that of a town.
+_SETTINGS: Final = {
+    "LINGUA_JOBS__RUN_TIMEOUT_MS": "10000",
+    "LINGUA_JOBS__TIMEOUT_MS": "20000",
+    "LINGUA_NODES__MARK_TTL_MS": "5000",
+    "LINGUA_RATES__SUBMITS_PER_S": "10000",
+    "LINGUA_RATES__SUBMITS_BURST": "10000",
+    "LINGUA_SERVER__DRAIN_MS": "3000",
+    "LINGUA_SESSIONS__WAIT_MS": "8000",
+}
+_LEASHED: Final = "lingua_scheduler.operate.demo.leash"
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """What was asked for. Without `duration_s` it goes on until somebody ends it."""
+
+    nodes: int = 12
+    callers: int = 20
+    seed: int = 1
+    failure_rate: float = 0.05
+    duration_s: float | None = None
+    port: int = 0
+
+
+async def begin(show: Show, *, as_json: bool, screen: Screen | None = None) -> int:
+    """From nothing to nothing. The exit code: 0 if everything adds up and the auditor found nothing."""
+    over = asyncio.Event()
+    _end_on_signal(over)
+    async with Embedded.temporary() as embedded:
+        where = ("--port", str(show.port), "--data-dir", str(embedded.paths.data_dir))
+        server = await Child.start("the server", _LEASHED, "serve", "--json", *where, settings=_SETTINGS)
+        try:
+            # Late: that takes a while, in which the server loads its own.
+            from lingua_scheduler.operate.demo.play import Play  # noqa: PLC0415
+            from lingua_scheduler.operate.demo.screen import screen_for  # noqa: PLC0415
+
+            shown = screen or screen_for(as_json=as_json)
+            return await Play(show, embedded.url, server, over, shown).run()
+        finally:
+            await server.kill()
+
+
+def _end_on_signal(over: asyncio.Event) -> None:
+    """The first signal ends the talk in peace, a second one stops everything at once."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def heard() -> None:
+        if over.is_set() and task is not None:
+            task.cancel()
+        over.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, heard)
