@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LINGUA = str(Path(sys.executable).parent / "lingua")
 PATIENCE_S = 60
-SMALL = ("--nodes", "3", "--callers", "4", "--seed", "3")
+SMALL = ("--nodes", "2", "--callers", "4", "--seed", "3")
 
 
 def processes_of(directory: Path) -> dict[int, str]:
@@ -165,7 +165,7 @@ def test_ctrl_c_in_a_terminal_drains(tmp_path: Path) -> None:
     os.close(screen)
     try:
         seen = watch(keyboard, lambda text: "just said" in text and "→" in text)
-        assert "3 of 3 nodes" in watch(keyboard, lambda text: "3 of 3 nodes" in text, seen)
+        assert "2 of 2 nodes" in watch(keyboard, lambda text: "2 of 2 nodes" in text, seen)
         os.write(keyboard, b"\x03")
         seen = watch(keyboard, lambda _: False)
         assert process.wait(PATIENCE_S) == 0
@@ -221,7 +221,7 @@ def test_nobody_outlives_a_demo_that_is_killed(tmp_path: Path) -> None:
         talking(said)
         there = processes_of(tmp_path)
         assert {process.pid, said["pids"]["server"], *said["pids"]["nodes"]} < there.keys()
-        assert len(said["pids"]["nodes"]) == 3
+        assert len(said["pids"]["nodes"]) == 2
         process.kill()
 
 

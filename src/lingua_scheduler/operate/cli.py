@@ -46,7 +46,7 @@ def demo(
     callers: Annotated[int, typer.Option(min=1, max=500, help="Simulated callers.")] = 20,
     seed: Annotated[int, typer.Option(help="The same seed, the same fleet, the same things said.")] = 1,
     duration: Annotated[
-        float | None, typer.Option(min=0, max=86_400, help="Seconds that they talk. [default: until Ctrl-C]")
+        float | None, typer.Option(min=1, max=86_400, help="Seconds that they talk. Left out: until Ctrl-C.")
     ] = None,
     failure_rate: Annotated[float, typer.Option(min=0, max=1, help="Share of tries that fail.")] = 0.05,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Of the server. 0: any free one.")] = 0,

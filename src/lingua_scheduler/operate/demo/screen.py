@@ -112,4 +112,4 @@ def screen_for(*, as_json: bool) -> Screen:
     if as_json:
         return Json()
     console = Console()
-    return Terminal(console) if console.is_terminal else Lines(console)
+    return Terminal(console) if console.is_terminal and not console.is_dumb_terminal else Lines(console)
