@@ -127,7 +127,7 @@ def test_the_numbers_of_a_demo_add_up(tmp_path: Path) -> None:
 
 
 def test_when_every_try_fails_every_utterance_ends_all_the_same(tmp_path: Path) -> None:
-    with demo(tmp_path, "--json", "--failure-rate", "1") as process:
+    with demo(tmp_path, "--json", "--failure-rate", "1", "--nodes", "6") as process:
         said = ready(process)
         wait_until(lambda: stats(said)["jobs"]["failed_total"] > 0, PATIENCE_S, "a job has failed for good")
         code, (line,), _ = end(process, signal.SIGINT)

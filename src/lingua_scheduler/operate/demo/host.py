@@ -43,6 +43,7 @@ class Life:
         self._url = url
         self._translate = partial(translate, slowness=member.slowness)
         self._tell = tell
+        self._rng = random.Random(member.node_id)
         self._over = asyncio.Event()
         self._is_dead = False
         self._busy = 0
@@ -59,7 +60,7 @@ class Life:
                 joining.cancel()
             if not self._is_dead:
                 return
-            await self._pause(random.uniform(*_DEAD_S))
+            await self._pause(self._rng.uniform(*_DEAD_S))
             self._is_dead, self._node = False, self._new_node()
 
     def drain(self) -> None:
