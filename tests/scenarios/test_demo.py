@@ -30,17 +30,22 @@ SMALL = ("--nodes", "2", "--callers", "4", "--seed", "3")
 
 
 def processes_of(directory: Path) -> dict[int, str]:
-    """Everything that runs with this temporary directory in its environment, and its command line."""
+    """Everything that has this temporary directory in its environment, or runs in it as the engine does; what it is."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
-                environment = (entry / "environ").read_bytes()
-                if str(directory).encode() in environment:
+                signs = (entry / "environ").read_bytes() + bytes((entry / "cwd").readlink())
+                if str(directory).encode() in signs:
                     found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
             except OSError:
                 continue
     return found
+
+
+def hosts(directory: Path) -> list[int]:
+    """The processes with nodes."""
+    return sorted(pid for pid, line in processes_of(directory).items() if "demo.host" in line)
 
 
 def environment(directory: Path) -> dict[str, str]:
@@ -198,9 +203,8 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
         assert process.stdout is not None
         process.stdout.readline()
         talking({"links": {"stats": process.stdout.readline().split()[1]}})
-        for pid, line in processes_of(tmp_path).items():
-            if "demo.host" in line:
-                os.kill(pid, signal.SIGSTOP)  # So that there is something to wait for.
+        for pid in hosts(tmp_path):
+            os.kill(pid, signal.SIGSTOP)  # So that there is something to wait for.
         process.send_signal(signal.SIGINT)
         assert any(line.startswith("draining: ") for line in iter(process.stdout.readline, ""))
         code, lines, err = end(process, signal.SIGINT)
@@ -219,9 +223,9 @@ def test_nobody_outlives_a_demo_that_is_killed(tmp_path: Path) -> None:
     with demo(tmp_path, "--json") as process:
         said = ready(process)
         talking(said)
-        there = processes_of(tmp_path)
-        assert {process.pid, said["pids"]["server"], *said["pids"]["nodes"]} < there.keys()
-        assert len(said["pids"]["nodes"]) == 2
+        # Itself, the server, two with nodes, the guardian and its engine.
+        assert {process.pid, said["server_pid"], *hosts(tmp_path)} < processes_of(tmp_path).keys()
+        assert len(processes_of(tmp_path)) == 6
         process.kill()
 
 
@@ -229,7 +233,7 @@ def test_without_its_server_a_demo_says_so_and_ends(tmp_path: Path) -> None:
     with demo(tmp_path, "--json") as process:
         said = ready(process)
         talking(said)
-        os.kill(said["pids"]["server"], signal.SIGKILL)
+        os.kill(said["server_pid"], signal.SIGKILL)
         code, lines, err = end(process)
     assert (code, lines) == (2, [])
     assert err == "lingua: the server was killed by SIGKILL\n"
@@ -239,7 +243,7 @@ def test_when_a_process_with_nodes_is_killed_the_others_go_on(tmp_path: Path) ->
     with demo(tmp_path, "--json", "--nodes", "6") as process:
         said = ready(process)
         done = talking(said)["jobs"]["finished_total"]
-        os.kill(said["pids"]["nodes"][0], signal.SIGKILL)
+        os.kill(hosts(tmp_path)[0], signal.SIGKILL)
         talking(said, at_least=done + 5)
         code, (line,), err = end(process, signal.SIGTERM)
     assert (code, err) == (0, "")
@@ -250,7 +254,7 @@ def test_without_any_nodes_a_demo_says_so_and_ends(tmp_path: Path) -> None:
     with demo(tmp_path, "--json") as process:
         said = ready(process)
         talking(said)
-        for pid in said["pids"]["nodes"]:
+        for pid in hosts(tmp_path):
             os.kill(pid, signal.SIGKILL)
         code, lines, err = end(process)
     assert (code, lines) == (2, [])

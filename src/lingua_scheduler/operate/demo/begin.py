@@ -43,18 +43,23 @@ async def begin(show: Show, *, as_json: bool, screen: Screen | None = None) -> i
     """From nothing to nothing. The exit code: 0 if everything adds up and the auditor found nothing."""
     over = asyncio.Event()
     _end_on_signal(over)
-    async with Embedded.temporary() as embedded:
-        where = ("--port", str(show.port), "--data-dir", str(embedded.paths.data_dir))
-        server = await Child.start("the server", _LEASHED, "serve", "--json", *where, settings=_SETTINGS)
-        try:
-            # Late: that takes a while, in which the server loads its own.
-            from lingua_scheduler.operate.demo.play import Play  # noqa: PLC0415
-            from lingua_scheduler.operate.demo.screen import screen_for  # noqa: PLC0415
+    embedded = Embedded.temporary()
+    starting = asyncio.create_task(embedded.start())
+    # Its directory is there at once, and the server is loaded while the engine starts.
+    await asyncio.sleep(0)
+    where = ("--port", str(show.port), "--data-dir", str(embedded.paths.data_dir))
+    server = await Child.start("the server", _LEASHED, "serve", "--json", *where, settings=_SETTINGS)
+    try:
+        await starting
+        # Late: that takes a while, too.
+        from lingua_scheduler.operate.demo.play import Play  # noqa: PLC0415
+        from lingua_scheduler.operate.demo.screen import screen_for  # noqa: PLC0415
 
-            shown = screen or screen_for(as_json=as_json)
-            return await Play(show, embedded.url, server, over, shown).run()
-        finally:
-            await server.kill()
+        shown = screen or screen_for(as_json=as_json)
+        return await Play(show, embedded.url, server, over, shown).run()
+    finally:
+        await server.kill()
+        await embedded.stop()
 
 
 def _end_on_signal(over: asyncio.Event) -> None:

@@ -17,11 +17,10 @@ _PULSE_S: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where it all runs: the server's URL, and the processes by their ids."""
+    """Where the server is: its URL and its process."""
 
     url: str
     server_pid: int
-    host_pids: tuple[int, ...]
 
     @property
     def links(self) -> dict[str, str]:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lingua_scheduler.core.records import Standing
+from lingua_scheduler.operate.demo.plan import processes_for
 from lingua_scheduler.operate.demo.tally import STAGES
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _side_by_side(left: RenderableType, right: RenderableType) -> Table:
 
 
 def _head(frame: Frame) -> Table:
-    show, hosts = frame.show, len(frame.place.host_pids)
+    show, hosts = frame.show, processes_for(frame.show.nodes)
     left = Text.assemble(
         (" Lingua Scheduler ", f"bold reverse {_ACCENT}"),
         (

@@ -67,11 +67,11 @@ class Play:
         """Play it. The exit code: 0 if everything adds up and the auditor found nothing."""
         try:
             url = await self._served()
+            place = Place(url, self._server.pid)
+            self._screen.ready(self._show, place)
+            self._began = time.monotonic()
             async with await self._look_in() as engine:
                 await self._start_hosts(url)
-                place = Place(url, self._server.pid, tuple(host.pid for host in self._hosts))
-                self._screen.ready(self._show, place)
-                self._began = time.monotonic()
                 try:
                     async with self._watched(engine, place):
                         await self._talk(url)

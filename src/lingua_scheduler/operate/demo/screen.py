@@ -97,8 +97,8 @@ class Json(Screen):
     """One object when it is ready and one at the end."""
 
     def ready(self, show: Show, place: Place) -> None:
-        pids = {"server": place.server_pid, "nodes": list(place.host_pids)}
-        self._say(event="ready", url=place.url, links=place.links, nodes=show.nodes, callers=show.callers, pids=pids)
+        who = {"nodes": show.nodes, "callers": show.callers, "seed": show.seed}
+        self._say(event="ready", url=place.url, server_pid=place.server_pid, links=place.links, **who)
 
     def end(self, report: dict[str, Any], wrong: list[str]) -> None:
         self._say(event="ended", **report, wrong=wrong)

@@ -28,7 +28,7 @@ def frame(nodes: int, *, is_draining: bool = False) -> Frame:
     for stage in tally.stages_ms.values():
         stage.extend([321, 321, 654])
     fleet = Fleet(0, by_standing(there), sum_of(there), [], 15, 4, COUNTS)
-    place = Place("http://127.0.0.1:5010", 1, (2, 3, 4))
+    place = Place("http://127.0.0.1:5010", 1)
     languages: dict[str, tuple[str, ...]] = {node.node_id: ("en", "zh") for node in there}
     news = ["sim-7 is back"]
     return Frame(Show(nodes=nodes), place, 75.0, is_draining, tally, fleet, there, languages, Pulse(), news)
