@@ -12,11 +12,14 @@ from lingua_scheduler.operate.demo.voice import speak
 from lingua_scheduler.sdk import Client, ClientError, Result
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lingua_scheduler.operate.demo.plan import Conversation, Turn
     from lingua_scheduler.operate.demo.tally import Tally
 
 #: A machine that is busy with starting things takes its time.
-_CONNECT_S: Final = 30.0
+_CONNECT_S: Final = 10.0
+_AGAIN_S: Final = 0.5
 
 
 class Caller:
@@ -39,14 +42,19 @@ class Caller:
         """Until it is over; the last answer is waited for."""
         await self.may_begin.wait()
         await self._pause(after_s)
-        if self._over.is_set():
-            return
-        async with Client(url, connect_timeout_s=_CONNECT_S) as client:
-            for turn in self._conversation.turns():
-                if self._over.is_set():
-                    return
-                await self._say(client, turn)
-                await self._pause(turn.pause_s)
+        turns = self._conversation.turns()
+        while not self._over.is_set():
+            # A phone that cannot be connected now is tried again; nothing was said yet.
+            with contextlib.suppress(ClientError):
+                async with Client(url, connect_timeout_s=_CONNECT_S) as client:
+                    await self._converse(client, turns)
+            await self._pause(_AGAIN_S)
+
+    async def _converse(self, client: Client, turns: Iterator[Turn]) -> None:
+        while not self._over.is_set():
+            turn = next(turns)
+            await self._say(client, turn)
+            await self._pause(turn.pause_s)
 
     async def _say(self, client: Client, turn: Turn) -> None:
         audio = speak(self._voice, turn.speech_s, turn.pitch_hz)

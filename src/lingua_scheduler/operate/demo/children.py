@@ -72,7 +72,8 @@ class Child:
     async def wait(self) -> int:
         """Its exit code, when it has ended; negative: the signal."""
         code = await self._process.wait()
-        await self._listening
+        # Not `await`: whoever is cancelled here must not take the listener along.
+        await asyncio.wait([self._listening])
         return code
 
     async def end(self, patience_s: float) -> bool:

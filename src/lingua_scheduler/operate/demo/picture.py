@@ -190,7 +190,7 @@ def _colour(node: NodeSlots) -> str:
 def _news(news: Sequence[str]) -> Group:
     """The last ones, and an empty line; as high when there are none."""
     lines = [*news, *[""] * NEWS][:NEWS]
-    return Group(*(Text(f"  {line}", style=_QUIET) for line in lines), Text())
+    return Group(*(Text(f"  {line}", style=_QUIET, no_wrap=True, overflow="ellipsis") for line in lines), Text())
 
 
 def _links(frame: Frame) -> Text:

@@ -148,14 +148,15 @@ class Play:
 
     async def _show_all(self, engine: Engine, place: Place) -> None:
         while not self._is_closing:
-            # An engine that is away for a moment is shown when it is back.
-            with suppress(LinguaError):
-                await self._look(engine, place)
+            await self._look(engine, place)
             await asyncio.sleep(_FRAME_S)
 
     async def _look(self, engine: Engine, place: Place) -> None:
-        """One picture, as long as there is a fleet to be seen."""
-        fleet, nodes = await asyncio.gather(read_fleet(engine, _CELL), slots_in(engine, _CELL))
+        """One picture, if there is a fleet to be seen: an engine that is away for a moment is shown when it is back."""
+        try:
+            fleet, nodes = await asyncio.gather(read_fleet(engine, _CELL), slots_in(engine, _CELL))
+        except LinguaError:
+            return
         if isinstance(fleet, Refusal) or self._is_closing:
             return
         elapsed_s = time.monotonic() - self._began
