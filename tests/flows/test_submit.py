@@ -32,6 +32,7 @@ from tests.support.world import CELL
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from lingua_scheduler.store.batch import Read
     from lingua_scheduler.store.engine import Engine
     from lingua_scheduler.store.scripts import Script
     from tests.support.meddling import Run
@@ -65,11 +66,11 @@ class Mortal:
         self._death = death
         self._calls = itertools.count()
 
-    async def run(self, script: Script, cell: str, item: tuple[bytes, ...]) -> bytes:
+    async def run(self, script: Script, cell: str, item: tuple[bytes, ...], read: Read) -> object:
         number = next(self._calls)
         if self._death and self._death == (number, False):
             raise Died
-        answer = await self._engine.run(script, cell, item)
+        answer = await self._engine.run(script, cell, item, read)
         if self._death and self._death == (number, True):
             raise Died
         return answer
@@ -332,7 +333,7 @@ class TestNumbers:
         """The lease of the claim ran out, and whoever came then died when he had claimed the id."""
         theirs = f"{CELL}.theirs"
 
-        async def sleep(run: Run) -> bytes:
+        async def sleep(run: Run) -> object:
             await world.engine.command("UNLINK", f"{world.engine.prefix}:{{req:anyone:r1}}:claim")
             await claim(world.engine, "anyone", "r1", ASK.digest(), theirs)
             engine._meddlers.clear()

@@ -172,7 +172,7 @@ async def test_what_is_heard_during_a_look_makes_it_look_again(world: World) -> 
     """The look saw it wait; what happened then must not be missed until the next one."""
     executed, goes_on = asyncio.Event(), asyncio.Event()
 
-    async def hold_back(run: Run) -> bytes:
+    async def hold_back(run: Run) -> object:
         answer = await run()
         executed.set()
         await goes_on.wait()
@@ -198,7 +198,7 @@ async def test_what_is_heard_during_a_look_makes_it_look_again(world: World) -> 
 
 @pytest.mark.usefixtures("must_hear")
 async def test_a_refusal_that_is_heard_during_the_look_says_why(world: World) -> None:
-    async def refuse_meanwhile(run: Run) -> bytes:
+    async def refuse_meanwhile(run: Run) -> object:
         world.now_ms += 2_000
         await sweep(world)
         answer = await run()
@@ -227,7 +227,7 @@ class TestWhileTheEngineIsAway:
         """Its time has passed here, but not in the engine."""
         began, times = asyncio.get_running_loop().time(), 0
 
-        async def fail_late(run: Run) -> bytes:
+        async def fail_late(run: Run) -> object:
             nonlocal times
             if asyncio.get_running_loop().time() > began + 0.6:
                 times += 1
@@ -250,7 +250,7 @@ class TestWhileTheEngineIsAway:
     async def test_a_caller_waits_on(self, world: World, error: Exception) -> None:
         times = 0
 
-        async def fail_thrice(run: Run) -> bytes:
+        async def fail_thrice(run: Run) -> object:
             nonlocal times
             times += 1
             if times in {2, 3, 4}:
@@ -269,7 +269,7 @@ class TestWhileTheEngineIsAway:
     async def test_what_was_heard_before_is_not_forgotten(self, world: World) -> None:
         failed = asyncio.Event()
 
-        async def fail_once(run: Run) -> bytes:
+        async def fail_once(run: Run) -> object:
             if failed.is_set():
                 return await run()
             failed.set()
@@ -291,7 +291,7 @@ class TestWhileTheEngineIsAway:
         assert answer.breakdown == Breakdown(pool=1, full=1)
 
     async def _fails(self, world: World, monkeypatch: pytest.MonkeyPatch, **named: Any) -> None:
-        async def fail(_: Run) -> bytes:
+        async def fail(_: Run) -> object:
             raise AWAY
 
         monkeypatch.setattr("lingua_scheduler.front.placing._SELDOM_MS", 10)
@@ -326,7 +326,7 @@ class TestACallerWithoutARequestIdWhoDoesNotHear:
     async def test_he_went_away_when_it_was_placed(self, world: World, name: str) -> None:
         executed = asyncio.Event()
 
-        async def hold_back(run: Run) -> bytes:
+        async def hold_back(run: Run) -> object:
             await run()
             executed.set()
             return await asyncio.Future()
@@ -347,7 +347,7 @@ class TestACallerWithoutARequestIdWhoDoesNotHear:
         """Another may know it too: what becomes of it is for them to say."""
         executed = asyncio.Event()
 
-        async def hold_back(run: Run) -> bytes:
+        async def hold_back(run: Run) -> object:
             await run()
             executed.set()
             return await asyncio.Future()
@@ -361,7 +361,7 @@ class TestACallerWithoutARequestIdWhoDoesNotHear:
             assert await states(world) == ["RESERVED"]
 
     async def test_the_answer_was_lost_to_whoever_chose_its_id_himself(self, world: World) -> None:
-        async def lose(run: Run) -> bytes:
+        async def lose(run: Run) -> object:
             await run()
             raise OutcomeUnknown("no reply came")
 
@@ -372,7 +372,7 @@ class TestACallerWithoutARequestIdWhoDoesNotHear:
             assert await states(world) == ["RESERVED"]
 
     async def test_the_answer_was_lost_and_he_asks_again(self, world: World) -> None:
-        async def lose(run: Run) -> bytes:
+        async def lose(run: Run) -> object:
             await run()
             raise OutcomeUnknown("no reply came")
 
@@ -392,11 +392,11 @@ class TestACallerWithoutARequestIdWhoDoesNotHear:
             assert refused.code == "IDEMPOTENCY_CONFLICT"
 
     async def test_if_the_engine_stays_away_he_is_told_the_first_error(self, world: World) -> None:
-        async def lose(run: Run) -> bytes:
+        async def lose(run: Run) -> object:
             await run()
             raise OutcomeUnknown("no reply came")
 
-        async def fail(_: Run) -> bytes:
+        async def fail(_: Run) -> object:
             raise AWAY
 
         await join(world, "n1")
@@ -407,7 +407,7 @@ class TestACallerWithoutARequestIdWhoDoesNotHear:
 
 
 async def test_a_refusal_is_told_even_if_the_request_id_cannot_be_given_back(world: World) -> None:
-    async def fail(_: Run) -> bytes:
+    async def fail(_: Run) -> object:
         raise AWAY
 
     await busy(world)
@@ -423,7 +423,7 @@ async def test_who_sleeps_through_his_claim_gets_the_job_of_whoever_came_after_h
     answers = []
 
     def sleeps() -> Meddle:
-        async def sleep(run: Run) -> bytes:
+        async def sleep(run: Run) -> object:
             # The lease is over, and another comes with the same id.
             await world.engine.command("UNLINK", f"{world.engine.prefix}:{{req:anyone:r1}}:claim")
             answers.append(await Submitter(world.engine, CELL).submit(other, request_id="r1"))

@@ -64,7 +64,6 @@ async def node_of(stage: Stage, node_id: str) -> Node:
 async def test_a_job_is_written_to_its_node_with_everything_it_must_know(stage: Stage) -> None:
     tape = await stage.join()
     submitted = await put(stage, trace_id="t1")
-    assert submitted.placed.state == "DISPATCHED"
     assert tape.messages() == [
         {
             "type": "job_assign",
@@ -104,9 +103,9 @@ async def test_it_is_written_in_the_tick_in_which_the_engine_answers(
     order: list[str] = []
     run, write = stage.world.engine.run, tape.write
 
-    def runs(script: Any, cell: str, item: Any) -> Any:
+    def runs(script: Any, *more: Any) -> Any:
         order.append(script.name)
-        return run(script, cell, item)
+        return run(script, *more)
 
     def writes(data: str | bytes, **more: Any) -> bool:
         order.append("write")
@@ -116,7 +115,7 @@ async def test_it_is_written_in_the_tick_in_which_the_engine_answers(
     monkeypatch.setattr(tape, "write", writes)
     await put(stage, request_id="r1")
     dispatched = order.index("dispatch")
-    assert order[dispatched:] == ["dispatch", "write", "remember", "seal", "deliver"]
+    assert order[dispatched:] == ["dispatch", "write", "deliver", "remember", "seal"]
 
 
 async def test_a_caller_who_goes_in_between_leaves_a_job_that_was_delivered(
@@ -126,10 +125,10 @@ async def test_a_caller_who_goes_in_between_leaves_a_job_that_was_delivered(
     tape = await stage.join(advanced_features=None)
     run = stage.world.engine.run
 
-    def leaves(script: Any, cell: str, item: Any) -> Any:
+    def leaves(script: Any, *more: Any) -> Any:
         if script.name == "seal":
             raise asyncio.CancelledError
-        return run(script, cell, item)
+        return run(script, *more)
 
     monkeypatch.setattr(stage.world.engine, "run", leaves)
     with pytest.raises(asyncio.CancelledError):
@@ -172,10 +171,10 @@ async def test_a_job_that_its_caller_cannot_hear_of_can_be_asked_for_again(
     (await stage.join()).room = 0
     run, is_away = stage.world.engine.run, True
 
-    def fails(script: Any, cell: str, item: Any) -> Any:
+    def fails(script: Any, *more: Any) -> Any:
         if script.name == "undeliver" and is_away:
             raise DependencyDown("TEST", "away")
-        return run(script, cell, item)
+        return run(script, *more)
 
     monkeypatch.setattr(stage.world.engine, "run", fails)
     with pytest.raises(OutcomeUnknown) as unknown:
@@ -374,10 +373,12 @@ async def test_what_was_written_while_the_engine_went_away_is_noted_when_it_is_b
     run = stage.world.engine.run
     is_away = True
 
-    def fails(script: Any, cell: str, item: Any) -> Any:
+    def fails(script: Any, *more: Any) -> Any:
         if script.name == "deliver" and is_away:
-            raise DependencyDown("TEST", "away")
-        return run(script, cell, item)
+            away = asyncio.get_running_loop().create_future()
+            away.set_exception(DependencyDown("TEST", "away"))
+            return away
+        return run(script, *more)
 
     monkeypatch.setattr(stage.world.engine, "run", fails)
     submitted = await put(stage)

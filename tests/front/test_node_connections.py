@@ -111,11 +111,11 @@ class TestConnections:
         async with opened(server.url, serve) as fleet:
             run = fleet.desk.engine.run
 
-            def runs(script: Any, cell: str, item: Any) -> Any:
+            def runs(script: Any, *more: Any) -> Any:
                 order.append(script.name)
                 if script.name == "done" and order.count("done") < 3:
                     raise DependencyDown("TEST", "away")
-                return run(script, cell, item)
+                return run(script, *more)
 
             async with fleet.node() as node:
                 await fleet.put()

@@ -52,9 +52,9 @@ class TestTheLifeOfAJob:
             job_id = await fleet.put()
             job = await node.hears("job_assign")
             assert (job["job_id"], job["utterance_index"], job["trace_id"]) == (job_id, 3, "t1")
-            assert [errand.job_id for errand in fleet.listeners.of("accepted")] == [job_id]
             await node.about("job_result", job, success=True, text_asr="hi", text_translated="嗨", extra={"a": [1]})
             ended = await fleet.end_of(job_id)
+            assert [errand.job_id for errand in fleet.listeners.of("accepted")] == [job_id]
             assert ended.record.state == "FINISHED"
             assert json.loads(ended.result) == {"text_asr": "hi", "text_translated": "嗨", "extra": {"a": [1]}}
             assert len(fleet.desk.delivery.errands) == 0

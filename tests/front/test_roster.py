@@ -136,7 +136,7 @@ class TestAnEngineThatCameBackEmpty:
         assert (welcome["epoch"], welcome["pools"], welcome["status"]) == (node.record.epoch, ["en:zh"], "ready")
         submitted = await scene.put()
         assert isinstance(submitted, Submitted)
-        assert submitted.placed.state == "DISPATCHED"
+        assert [job["job_id"] for job in tape.messages("job_assign")] == [submitted.job_id]
 
     async def test_what_they_still_work_on_takes_its_slots_until_they_stop(self, scene: Scene) -> None:
         tape = await scene.join()

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from lingua_scheduler.store.batch import Read
     from lingua_scheduler.store.engine import Engine
     from lingua_scheduler.store.scripts import Script
 
-    Run = Callable[[], Awaitable[bytes]]
-    Meddle = Callable[[Run], Awaitable[bytes]]
+    Run = Callable[[], Awaitable[object]]
+    Meddle = Callable[[Run], Awaitable[object]]
 
 
 class Meddled:
@@ -25,9 +26,12 @@ class Meddled:
         #: The scripts that were answered, by name.
         self.ran: list[str] = []
 
-    async def run(self, script: Script, cell: str, item: tuple[bytes, ...]) -> bytes:
-        async def run() -> bytes:
-            return await self._engine.run(script, cell, item)
+    def run(self, script: Script, cell: str, item: tuple[bytes, ...], read: Read = bytes) -> asyncio.Future[Any]:
+        return asyncio.ensure_future(self._run(script, cell, item, read))
+
+    async def _run(self, script: Script, cell: str, item: tuple[bytes, ...], read: Read) -> object:
+        async def run() -> object:
+            return await self._engine.run(script, cell, item, read)
 
         meddle = self._meddlers.get(script.name)
         answer = await (meddle(run) if meddle else run())

@@ -56,6 +56,8 @@ def check_bool(name: str, value: object) -> bool:
 def check_text(name: str, value: object, most: int) -> str:
     """Text that is only ever data: bounded, and encodable."""
     if type(value) is str and len(value) <= most:
+        if value.isascii():
+            return value
         try:
             value.encode()
         except UnicodeEncodeError:

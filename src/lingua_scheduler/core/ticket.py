@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from typing import Final
 
@@ -26,30 +27,20 @@ SEEDS: Final = 2**_SEED_BITS
 _USUAL_NEEDS: Final = needs_of(USUAL)
 
 
-def _limits(value: object) -> Limits:
-    if not isinstance(value, Limits):
-        raise Invalid("limits must be Limits")
-    return value
-
-
-def _wanted(value: object) -> Wanted:
-    if not isinstance(value, Wanted):
-        raise Invalid("wanted must be Wanted")
-    return value
-
-
-def _hints(value: object) -> Hints:
-    if not isinstance(value, Hints):
-        raise Invalid("hints must be Hints")
-    return value
-
-
 def check_language(field: str, tag: object) -> str:
     """The language of a tag, which is all that counts: for the node, and when the same request comes again."""
     try:
         return reduce_language(check_text(field, tag, 256))
     except UnknownLanguage as unknown:
         raise Invalid(f"{field}: {unknown}") from None
+
+
+@functools.lru_cache(maxsize=4096)
+def _pair(src_lang: str, tgt_lang: str) -> tuple[Pair, str, str]:
+    """The pair of two languages, its name, and that of the pair that it falls back to; "": to none."""
+    pair = Pair(check_language("src_lang", src_lang), check_language("tgt_lang", tgt_lang))
+    fallback = pair.fallback()
+    return pair, str(pair), "" if fallback is None else str(fallback)
 
 
 def make_ticket(
@@ -66,17 +57,18 @@ def make_ticket(
     seed: int | None = None,
 ) -> tuple[Pair, Ticket]:
     """What is asked for, checked; `Invalid` says what is wrong with it."""
-    pair = Pair(check_language("src_lang", src_lang), check_language("tgt_lang", tgt_lang))
-    limits, wanted, hints = _limits(limits), _wanted(wanted), _hints(hints)
+    pair, named, fallback = _pair(check_text("src_lang", src_lang, 256), check_text("tgt_lang", tgt_lang, 256))
+    for value, kind in ((limits, Limits), (wanted, Wanted), (hints, Hints)):
+        if not isinstance(value, kind):
+            raise Invalid(f"{kind.__name__.lower()} must be {kind.__name__}")
     wait_ms = check_int("wait_ms", wanted.wait_ms, 0, MAX_WAIT_MS)
-    fallback = None if wanted.two_way else pair.fallback()
     timeout_ms = check_int("timeout_ms", limits.timeout_ms, 1, MAX_TIMEOUT_MS)
     ticket = Ticket(
         job=job_id,
         session=check_id("session_id", session_id),
         utterance=check_int("utterance_index", utterance_index, 0, LAST_INDEX),
-        pair=str(pair),
-        fallback="" if fallback is None else str(fallback),
+        pair=named,
+        fallback="" if wanted.two_way else fallback,
         ack_ms=check_int("ack_ms", limits.ack_ms, 1, MAX_TIMEOUT_MS),
         run_ms=check_int("run_ms", limits.run_ms, 1, MAX_TIMEOUT_MS),
         timeout_ms=timeout_ms,

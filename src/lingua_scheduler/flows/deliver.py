@@ -9,10 +9,20 @@ from lingua_scheduler.flows.attempts import ATTEMPT_REFUSALS, Delivered, check_a
 from lingua_scheduler.store.face import Face, No, pack
 
 if TYPE_CHECKING:
+    import asyncio
+
     from lingua_scheduler.store.engine import Engine
 
 
 _DELIVER: Final = Face("flows/deliver", Delivered, refuses=ATTEMPT_REFUSALS)
+
+
+def delivering(
+    engine: Engine, job_id: str, attempt_id: int, node_id: str, epoch: str
+) -> asyncio.Future[Delivered | No]:
+    """The same, begun in this tick, of an attempt as the engine itself named it."""
+    cell, attempt = check_attempt(job_id, attempt_id, node_id, epoch)
+    return _DELIVER(engine, cell, pack(attempt))
 
 
 async def deliver(engine: Engine, job_id: str, attempt_id: int, node_id: str, epoch: str = "") -> Delivered | Refusal:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
+from lingua_scheduler.core.walk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
+    from typing import Any
 
 T = TypeVar("T")
 
@@ -22,56 +24,84 @@ log = logging.getLogger(__name__)
 
 async def insist(call: Callable[[], Awaitable[T]], patience_s: float) -> T:
     """Make a call that may be made twice, again and again while the engine is away, but not for ever."""
-    clock = asyncio.get_running_loop().time
-    until, pause_s = clock() + patience_s, _FIRST_PAUSE_S
+    until, pause_s = 0.0, _FIRST_PAUSE_S
     while True:
         try:
             return await call()
         except (DependencyDown, OutcomeUnknown):
-            if clock() + pause_s > until:
+            now_s = asyncio.get_running_loop().time()
+            until = until or now_s + patience_s
+            if now_s + pause_s > until:
                 raise
         await asyncio.sleep(pause_s)
         pause_s = min(pause_s * 2, _LAST_PAUSE_S)
 
 
+class _Work(Protocol):
+    def cancel(self) -> object: ...
+
+
 class Background:
-    """Tasks that nobody waits for. What goes wrong in one is in the log."""
+    """Work that nobody waits for. What goes wrong with it is in the log."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._under_way: set[_Work] = set()
+        #: Done when some of it is over.
+        self._moved: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
-        return len(self._tasks)
+        return len(self._under_way)
 
-    def spawn(self, work: Coroutine[object, object, object], name: str) -> None:
-        """Begin it; it is over before this process is, or given up then."""
+    def spawn(self, work: Coroutine[Any, Any, object], name: str) -> None:
+        """Begin a task; it is over before this process is, or given up then."""
         self.keep(asyncio.create_task(work, name=name))
 
-    def keep(self, task: asyncio.Task[object]) -> None:
+    def keep(self, task: asyncio.Task[Any]) -> None:
         """The same for a task that has begun."""
-        self._tasks.add(task)
+        self._under_way.add(task)
         task.add_done_callback(self._ended)
 
-    async def room(self, most: int) -> None:
-        """Wait until there are fewer than so many."""
-        while len(self._tasks) >= most:
-            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+    def walk(self, work: Coroutine[Any, Any, object], name: str) -> None:
+        """The same for what walks: it has begun, and may be over, when this returns."""
 
-    def _ended(self, task: asyncio.Task[object]) -> None:
-        self._tasks.discard(task)
-        if task.cancelled():
-            return
-        error = task.exception()
+        def over(error: BaseException | None) -> None:
+            self._over(walk, name, error)
+
+        walk = Walk(work, over)
+        self._under_way.add(walk)
+        walk.begin()
+
+    async def room(self, most: int) -> None:
+        """Wait until there is less than so much."""
+        while len(self._under_way) >= most:
+            await self._move()
+
+    def _move(self) -> asyncio.Future[None]:
+        if self._moved is None:
+            self._moved = asyncio.get_running_loop().create_future()
+        return asyncio.shield(self._moved)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._over(task, task.get_name(), None if task.cancelled() else task.exception())
+
+    def _over(self, work: _Work, name: str, error: BaseException | None) -> None:
+        self._under_way.discard(work)
+        if self._moved is not None:
+            self._moved.set_result(None)
+            self._moved = None
         if isinstance(error, DependencyDown | OutcomeUnknown):
-            log.warning("%s was given up: %s", task.get_name(), error)
-        elif error is not None:
-            log.error("%s failed", task.get_name(), exc_info=error)
+            log.warning("%s was given up: %s", name, error)
+        elif isinstance(error, Exception):
+            log.error("%s failed", name, exc_info=error)
 
     async def close(self, patience_s: float = 0.0) -> None:
         """Wait for what is under way, for so long; then give it up."""
-        if self._tasks and patience_s > 0:
-            await asyncio.wait(self._tasks, timeout=patience_s)
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if patience_s > 0:
+            try:
+                async with asyncio.timeout(patience_s):
+                    await self.room(1)
+            except TimeoutError:
+                pass
+        for work in list(self._under_way):
+            work.cancel()
+        await self.room(1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from time import perf_counter
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
@@ -17,7 +18,7 @@ from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.flows.attempts import Delivered
 from lingua_scheduler.flows.cancel import cancel
-from lingua_scheduler.flows.deliver import deliver
+from lingua_scheduler.flows.deliver import deliver, delivering
 from lingua_scheduler.flows.dispatch import Placed
 from lingua_scheduler.flows.undeliver import undeliver
 from lingua_scheduler.front.ask import Submitted
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.front.submit import Submitter
     from lingua_scheduler.protocol.node import JobAssign
     from lingua_scheduler.store.engine import Engine
+    from lingua_scheduler.store.face import No
     from lingua_scheduler.views.job import Job
 
     Place = Placed | Delivered
@@ -162,28 +164,16 @@ class Delivery:
         A job that was known already, or had to wait, is carried by others. One that could not be written to any node
         is answered as it is: it exists, and goes on as soon as a node has room.
         """
-        with self.durations.measured():
-            return await self._place(ask, assignment, audio, principal, request_id, trace_id, enters, new_id, waits)
-
-    async def _place(
-        self,
-        ask: Ask,
-        assignment: Assignment,
-        audio: bytes | None,
-        principal: str,
-        request_id: str,
-        trace_id: str,
-        enters: Enters | None,
-        new_id: str,
-        waits: Callable[[], None] | None,
-    ) -> Submitted | Refusal:
+        began = perf_counter()
         ask = msgspec.structs.replace(ask, body=assignment.text())
-        new: list[tuple[str, Placed, Cargo]] = []
+        untold: dict[str, tuple[Placed, Cargo]] = {}
 
         def at_once(job_id: str, placed: Placed, index: int) -> None:
             cargo = Cargo(assignment, ask.session_id, index, trace_id, placed.deadline_at_ms, audio)
-            new.append((job_id, placed, cargo))
-            self._write(job_id, placed, cargo)
+            if self._write(job_id, placed, cargo):
+                self._note_soon(job_id, placed)
+            else:
+                untold[job_id] = placed, cargo
 
         try:
             submitted = await self._submitter.submit(
@@ -197,30 +187,20 @@ class Delivery:
                 waits=waits,
             )
         except BaseException:
-            # The node may have it, and whoever asked may ask again: the engine must hear of it all the same.
-            for job_id, placed, _ in new:
+            # Whoever asked may ask again: its node must hear of it all the same.
+            for job_id, (placed, _) in untold.items():
                 self.carry_soon(job_id, placed.attempt_id)
             raise
-        if isinstance(submitted, Refusal) or not submitted.is_new:
-            return submitted
-        job_id = submitted.job_id
-        try:
-            carried = await self._carried(*new[-1])
-        except asyncio.CancelledError:
-            # Whoever else knows it by its id, or by its request, may go on with it.
-            if request_id or new_id:
-                self.carry_soon(job_id, submitted.placed.attempt_id)
-            else:
-                self._drop(job_id)
-            raise
-        except OutcomeUnknown as unknown:
-            if new_id:
-                raise
-            again = request_id or self._submitter.id_to_ask_again(job_id, ask)
-            raise OutcomeUnknown(str(unknown), again) from unknown
-        if ask.wanted.preferred_node_id not in {"", carried.placed.node_id}:
-            self._background.spawn(self._tell_fallback(job_id), f"telling why job {job_id} went elsewhere")
-        return carried
+        if isinstance(submitted, Submitted) and submitted.is_new:
+            if submitted.job_id in untold:
+                cargo = untold[submitted.job_id][1]
+                submitted = await self._carried(submitted, cargo, ask, request_id=request_id, new_id=new_id)
+            if ask.wanted.preferred_node_id not in {"", submitted.placed.node_id}:
+                self._background.spawn(
+                    self._tell_fallback(submitted.job_id), f"telling why job {submitted.job_id} went elsewhere"
+                )
+        self.durations.add((perf_counter() - began) * 1000)
+        return submitted
 
     async def _tell_fallback(self, job_id: str) -> None:
         job = await read_job(self._engine, job_id)
@@ -232,14 +212,25 @@ class Delivery:
         drop = insist(lambda: cancel(self._engine, job_id, "the caller is gone"), _PATIENCE_S)
         self._background.spawn(drop, f"dropping job {job_id}")
 
-    async def _carried(self, job_id: str, placed: Placed, cargo: Cargo) -> Submitted:
-        """A new job, when it is with a node or there is none for it just now."""
+    async def _carried(
+        self, submitted: Submitted, cargo: Cargo, ask: Ask, *, request_id: str, new_id: str
+    ) -> Submitted:
+        """A new job that its node was not told of at once: when it is with one, or there is none for it just now."""
+        job_id, placed = submitted.job_id, submitted.placed
         try:
             at: Delivered | At | Refusal = await self.carry(job_id, placed, cargo)
             if isinstance(at, Refusal):
                 at = await self._seek(job_id)
-        except DependencyDown as away:
-            raise OutcomeUnknown(f"job {job_id} exists, and the engine went away: {away}") from away
+        except asyncio.CancelledError:
+            # Whoever else knows it by its id, or by its request, may go on with it.
+            if request_id or new_id:
+                self.carry_soon(job_id, placed.attempt_id)
+            else:
+                self._drop(job_id)
+            raise
+        except (DependencyDown, OutcomeUnknown) as away:
+            again = "" if new_id else request_id or self._submitter.id_to_ask_again(job_id, ask)
+            raise OutcomeUnknown(f"job {job_id} exists, and the engine went away: {away}", again) from away
         return Submitted(job_id, Placed(at.state, at.node_id, at.epoch, at.attempt_id, at.acks, is_new=True))
 
     async def _seek(self, job_id: str) -> At:
@@ -337,22 +328,40 @@ class Delivery:
         self._polling[node_id, epoch] = None
         return True
 
+    def _note_soon(self, job_id: str, at: Place) -> None:
+        """The engine hears in this tick that the node was told. Nobody waits for that: the node has the job."""
+
+        def noted(noting: asyncio.Future[Delivered | No]) -> None:
+            if noting.cancelled() or noting.exception() is not None:
+                self._note_later(job_id, at)
+            else:
+                self._noted(job_id, noting.result())
+
+        delivering(self._engine, job_id, at.attempt_id, at.node_id, at.epoch).add_done_callback(noted)
+
+    def _note_later(self, job_id: str, at: Place) -> None:
+        """The engine is away just now. It hears it when it is back."""
+        self._background.spawn(
+            insist(lambda: self._note(job_id, at), _PATIENCE_S), f"noting that job {job_id} was delivered"
+        )
+
     async def _told(self, job_id: str, at: Place) -> Delivered | Refusal:
         """The engine hears that the node was told. If it is away just now it hears it later; the node has the job."""
         try:
             return await self._note(job_id, at)
         except (DependencyDown, OutcomeUnknown):
-            self._background.spawn(
-                insist(lambda: self._note(job_id, at), _PATIENCE_S), f"noting that job {job_id} was delivered"
-            )
+            self._note_later(job_id, at)
             return Delivered("RESERVED", at.attempt_id, at.node_id, at.epoch, at.acks)
 
     async def _note(self, job_id: str, at: Place) -> Delivered | Refusal:
         told = await deliver(self._engine, job_id, at.attempt_id, at.node_id, at.epoch)
         self._mailboxes.ring(at.node_id)
-        if isinstance(told, Delivered) and told.state == "ACCEPTED":
-            self.accepted(job_id, at.node_id)
+        self._noted(job_id, told)
         return told
+
+    def _noted(self, job_id: str, told: Delivered | No | Refusal) -> None:
+        if isinstance(told, Delivered) and told.state == "ACCEPTED":
+            self.accepted(job_id, told.node_id)
 
     def accepted(self, job_id: str, node_id: str) -> None:
         """The node has taken the job: it said so, or it never does and was written to."""

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import contextmanager
-from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lingua_scheduler.protocol.fleet import Percentiles
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: Of so many the percentiles are: enough for the 99th, little enough to sort now and then.
 WINDOW: Final = 1_024
@@ -22,12 +17,9 @@ class Durations:
     def __init__(self) -> None:
         self._last: deque[float] = deque(maxlen=WINDOW)
 
-    @contextmanager
-    def measured(self) -> Iterator[None]:
-        """Note how long the block took, unless it failed."""
-        began = perf_counter()
-        yield
-        self._last.append((perf_counter() - began) * 1000)
+    def add(self, took_ms: float) -> None:
+        """One more."""
+        self._last.append(took_ms)
 
     def percentiles(self) -> Percentiles:
         """The usual three."""

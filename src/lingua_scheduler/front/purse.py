@@ -6,24 +6,26 @@ while somebody at another instance is refused for the lack of it.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.admit import Admitted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-    from lingua_scheduler.flows.admit import Admitted
 
     TakeOut = Callable[[int], Awaitable[Admitted | Refusal]]
 
 #: At most so many at a time, and at most this part of what the bucket holds.
 MOST: Final = 64
 PART: Final = 16
-#: Whoever comes back within this time comes often.
-OFTEN_S: Final = 0.1
+#: Whoever has spent all and comes back within this time comes often.
+OFTEN_S: Final = 0.5
 #: What was not spent by then is nobody's any more.
 KEPT_S: Final = 1.0
+
+_ADMITTED: Final = Admitted()
 
 
 class Purse:
@@ -35,7 +37,8 @@ class Purse:
         self._left = 0
         self._size = 1
         self._fetched_s = -KEPT_S
-        self._is_fetching = False
+        #: Done when whoever fetches several is back.
+        self._fetching: asyncio.Future[None] | None = None
 
     def spend(self) -> bool:
         """Whether there was a token left; it is spent."""
@@ -47,21 +50,30 @@ class Purse:
     async def fetch(self, take_out: TakeOut) -> Admitted | Refusal:
         """A token out of the bucket for whoever found none here, and some for those who follow.
 
-        While somebody fetches several, everybody else fetches one for himself. If there are not so many any more, he
-        does, too: what is refused is refused as if there were no purse.
+        While somebody fetches several, everybody else waits for him, and fetches one for himself if that was not
+        enough. If there are not so many any more, he does, too: what is refused is refused as if there were no purse.
         """
-        number = 1 if self._is_fetching else self._next_size()
+        if self._fetching is not None:
+            await asyncio.shield(self._fetching)
+            return _ADMITTED if self.spend() else await take_out(1)
+        number = self._next_size()
         if number > 1:
-            self._is_fetching = True
-            try:
-                answer = await take_out(number)
-            finally:
-                self._is_fetching = False
+            answer = await self._fetch_several(number, take_out)
             if not isinstance(answer, Refusal):
-                self._left, self._fetched_s = number - 1, self._clock()
                 return answer
             self._size = 1
         return await take_out(1)
+
+    async def _fetch_several(self, number: int, take_out: TakeOut) -> Admitted | Refusal:
+        fetching = self._fetching = asyncio.get_running_loop().create_future()
+        try:
+            answer = await take_out(number)
+            if not isinstance(answer, Refusal):
+                self._left, self._fetched_s = number - 1, self._clock()
+            return answer
+        finally:
+            self._fetching = None
+            fetching.set_result(None)
 
     def _next_size(self) -> int:
         """Twice as many as the last time, if that was a moment ago."""

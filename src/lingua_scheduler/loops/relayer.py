@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.relay import relay
 from lingua_scheduler.loops.loop import Loop, refused
+from lingua_scheduler.core.walk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -39,20 +41,24 @@ class Relayer(Loop):
         self._engine = engine
         self._cell = cell
         self._hand_over = hand_over
-        self._carried: dict[Event, asyncio.Task[None]] = {}
-        #: The last task about each job or node: the next one waits for it.
-        self._last: dict[str, asyncio.Task[None]] = {}
+        #: What is on its way; and by what it is about, what follows the one that is being handed over.
+        self._on_way: set[Event] = set()
+        self._lines: dict[str, deque[Event]] = {}
+        self._walks: set[Walk] = set()
         self._handed_over: list[Event] = []
+        #: Set when something is not on its way any more.
+        self._moved = asyncio.Event()
 
     async def turn(self) -> bool:
         """Confirm what was handed over, take as much as there is room for."""
-        if len(self._carried) >= MAX_CARRIED and not self._handed_over:
-            await asyncio.wait(self._carried.values(), return_when=asyncio.FIRST_COMPLETED)
-        room = MAX_CARRIED - len(self._carried)
+        if len(self._on_way) >= MAX_CARRIED and not self._handed_over:
+            self._moved.clear()
+            await self._moved.wait()
+        room = MAX_CARRIED - len(self._on_way)
         events = await self._relay(room)
         for event in events:
             # One that takes longer than its lease comes back while it is still on its way.
-            if event not in self._carried:
+            if event not in self._on_way:
                 self._carry(event)
         return bool(events) or room == 0
 
@@ -61,10 +67,8 @@ class Relayer(Loop):
     ) -> None:
         """What is on its way is given up and comes back; what was handed over is confirmed, if the engine is there."""
         await super().__aexit__(kind, error, trace)
-        tasks = list(self._carried.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for walk in list(self._walks):
+            walk.cancel()
         if self._handed_over:
             try:
                 await self._relay(0)
@@ -83,24 +87,31 @@ class Relayer(Loop):
         return taken.events
 
     def _carry(self, event: Event) -> None:
+        self._on_way.add(event)
         about = event.job or event.node
-        task = asyncio.create_task(self._carry_after(self._last.get(about), event), name=f"{event.kind} {about}")
-        self._carried[event] = self._last[about] = task
+        line = self._lines.get(about)
+        if line is not None:
+            line.append(event)
+            return
+        line = self._lines[about] = deque((event,))
 
-        def forget(task: asyncio.Task[None]) -> None:
-            del self._carried[event]
-            if self._last[about] is task:
-                del self._last[about]
+        def over(_: BaseException | None) -> None:
+            self._walks.discard(walk)
+            del self._lines[about]
 
-        task.add_done_callback(forget)
+        walk = Walk(self._carry_all(line), over)
+        self._walks.add(walk)
+        walk.begin()
 
-    async def _carry_after(self, earlier: asyncio.Task[None] | None, event: Event) -> None:
-        if earlier is not None:
-            await asyncio.wait([earlier])
-        try:
-            await self._hand_over(event)
-        except Exception:
-            # Whatever is wrong with one event, the others must not wait for it.
-            log.exception("event %s of job %s was not handed over; it comes back", event.kind, event.job)
-        else:
-            self._handed_over.append(event)
+    async def _carry_all(self, line: deque[Event]) -> None:
+        while line:
+            event = line.popleft()
+            try:
+                await self._hand_over(event)
+                self._handed_over.append(event)
+            except Exception:
+                # Whatever is wrong with one event, the others must not wait for it.
+                log.exception("event %s of job %s was not handed over; it comes back", event.kind, event.job)
+            finally:
+                self._on_way.discard(event)
+                self._moved.set()

@@ -12,17 +12,21 @@ from lingua_scheduler.store.resp import fail
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
     from typing import Any
 
     from lingua_scheduler.store.engine import Engine
     from lingua_scheduler.store.resp import Failure
     from lingua_scheduler.store.scripts import Script
 
+    #: What a caller makes of the bytes that a script answers for its item.
+    Read = Callable[[bytes], Any]
+
 
 class Lane:
     """The calls of one script on one cell in this tick, and the bytes that all of them begin with."""
 
-    __slots__ = ("cell", "futures", "head", "items", "rank", "script", "width")
+    __slots__ = ("cell", "futures", "head", "items", "rank", "reads", "script", "width")
 
     def __init__(self, script: Script, cell: str, head: bytes, width: int) -> None:
         self.script = script
@@ -31,40 +35,53 @@ class Lane:
         self.head = head
         self.width = width
         self.items: list[bytes] = []
-        self.futures: list[asyncio.Future[bytes]] = []
+        self.futures: list[asyncio.Future[Any]] = []
+        self.reads: list[Read] = []
 
 
 class Batch:
     """One EVALSHA on its way: its callers in the order of their items."""
 
-    __slots__ = ("born", "cell", "data", "engine", "futures", "script", "sent_again", "size")
+    __slots__ = ("born", "cell", "data", "engine", "futures", "reads", "script", "sent_again", "size")
 
     def __init__(
-        self, engine: Engine, lane: Lane, data: bytes, futures: list[asyncio.Future[bytes]], born: float
+        self,
+        engine: Engine,
+        lane: Lane,
+        data: bytes,
+        futures: list[asyncio.Future[Any]],
+        reads: list[Read],
+        born: float,
     ) -> None:
         self.engine = engine
         self.script = lane.script
         self.cell = lane.cell
         self.data = data
         self.futures = futures
+        self.reads = reads
         self.size = len(futures)
         self.born = born
         self.sent_again = False
 
     def answer(self, reply: Any) -> None:  # noqa: ANN401
         if type(reply) is list and len(reply) == self.size:
-            name = self.script.name
-            for future, value in zip(self.futures, reply, strict=True):
+            for future, read, value in zip(self.futures, self.reads, reply, strict=True):
                 if type(value) is not bytes:
-                    fail(future, partial(ScriptFailed, f"{name}: answered {value!r} for an item"))
+                    fail(future, self._misfit(f"{value!r} for an item"))
                 elif not future.done():
-                    future.set_result(value)
+                    try:
+                        future.set_result(read(value))
+                    except ValueError as error:
+                        fail(future, self._misfit(f"what its face does not know: {error}"))
             self.engine.settled()
         elif isinstance(reply, hiredis.ReplyError):
             self.engine.refused(self, str(reply))
         else:
             message = f"{self.script.name}: not one answer for each of {self.size} items: {reply!r:.200}"
             self.fail(partial(ScriptFailed, message))
+
+    def _misfit(self, what: str) -> Failure:
+        return partial(ScriptFailed, f"{self.script.name}: answered {what}")
 
     def fail(self, failure: Failure) -> None:
         for future in self.futures:

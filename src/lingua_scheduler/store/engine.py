@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
+    from lingua_scheduler.store.batch import Read
     from lingua_scheduler.store.connection import Carrier
     from lingua_scheduler.store.scripts import Script
 
@@ -115,8 +116,11 @@ class Engine:
         self._lanes.clear()
         await self._carrier.close()
 
-    def run(self, script: Script, cell: str, item: Item) -> asyncio.Future[bytes]:
-        """Run `script` on `cell` for `item`, folded with the other items of this tick, script and cell."""
+    def run(self, script: Script, cell: str, item: Item, read: Read = bytes) -> asyncio.Future[Any]:
+        """Run `script` on `cell` for `item`, folded with the other items of this tick, script and cell.
+
+        The answer is what `read` makes of the reply; if that raises, nobody knows what the script said.
+        """
         lane = self._lanes.get((script.sha, cell))
         if lane is None:
             lane = self._lane(script, cell, len(item))
@@ -134,8 +138,9 @@ class Engine:
             if not self._scheduled:
                 self._schedule()
         lane.items.append(data)
-        future: asyncio.Future[bytes] = self._loop.create_future()
+        future: asyncio.Future[Any] = self._loop.create_future()
         lane.futures.append(future)
+        lane.reads.append(read)
         return future
 
     def command(self, *args: bytes | str | int, cell: str = "") -> asyncio.Future[Any]:
@@ -173,14 +178,15 @@ class Engine:
         if len(lanes) > 1:
             lanes.sort(key=_RANK)
         for lane in lanes:
-            items, futures = lane.items, lane.futures
-            lane.items, lane.futures = [], []
+            items, futures, reads = lane.items, lane.futures, lane.reads
+            lane.items, lane.futures, lane.reads = [], [], []
             if lane.script.sha not in self._scripts:
                 self._load(lane.script, lane.cell, born)
             most = min(self._max_batch, lane.script.most)
             for start in range(0, len(items), most):
                 end = start + most
-                self._send(Batch(self, lane, self._encode(lane, items[start:end]), futures[start:end], born))
+                data = self._encode(lane, items[start:end])
+                self._send(Batch(self, lane, data, futures[start:end], reads[start:end], born))
         carrier.flush()
 
     def _encode(self, lane: Lane, items: list[bytes]) -> bytes:

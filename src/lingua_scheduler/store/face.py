@@ -11,6 +11,8 @@ from lingua_scheduler.core.refusal import CODES
 from lingua_scheduler.store.scripts import script
 
 if TYPE_CHECKING:
+    import asyncio
+
     from lingua_scheduler.store.engine import Engine
 
 pack: Final = msgspec.msgpack.Encoder().encode
@@ -46,9 +48,9 @@ class Face(Generic[A]):
         self.refuses = refuses
         self._decode = msgspec.msgpack.Decoder[Any](Union[(*answers, *(_NOES[code] for code in refuses))]).decode
 
-    async def __call__(self, engine: Engine, cell: str, *parts: bytes) -> A | No:
+    def __call__(self, engine: Engine, cell: str, *parts: bytes) -> asyncio.Future[A | No]:
         """Run the script on one item, folded with others of this tick."""
-        return self.read(await engine.run(self.script, cell, parts))
+        return engine.run(self.script, cell, parts, self._decode)
 
     def read(self, reply: bytes) -> A | No:
         """What an answer of the script says."""

@@ -66,12 +66,40 @@ async def test_as_many_are_admitted_when_all_come_at_once() -> None:
     assert (first + together + rest, bucket.tokens) == (100, 0)
 
 
-async def test_while_one_fetches_several_the_others_fetch_one_each() -> None:
+async def test_while_one_fetches_several_the_others_wait_for_him_and_fetch_what_is_lacking() -> None:
     bucket = Bucket(1_000)
     purse = Purse(1_000, bucket.clock)
     await admitted(purse, bucket)
-    await asyncio.gather(*(admitted(purse, bucket) for _ in range(4)))
-    assert bucket.asked == [1, 2, 1, 1, 1]
+    assert all(await asyncio.gather(*(admitted(purse, bucket) for _ in range(4))))
+    assert bucket.asked == [1, 2, 1, 1]
+    assert all(await asyncio.gather(*(admitted(purse, bucket) for _ in range(4))))
+    assert bucket.asked == [1, 2, 1, 1, 4]
+
+
+async def test_whoever_waits_for_one_who_cannot_fetch_fetches_himself() -> None:
+    bucket = Bucket(1_000)
+    purse = Purse(1_000, bucket.clock)
+    await admitted(purse, bucket)
+
+    async def away(_: int) -> Admitted:
+        await asyncio.sleep(0)
+        raise ConnectionError
+
+    answers = await asyncio.gather(purse.fetch(away), admitted(purse, bucket), return_exceptions=True)
+    assert [type(answers[0]), answers[1]] == [ConnectionError, True]
+    assert bucket.asked == [1, 1]
+
+
+async def test_whoever_waits_and_leaves_disturbs_nobody() -> None:
+    bucket = Bucket(1_000)
+    purse = Purse(1_000, bucket.clock)
+    await admitted(purse, bucket)
+    fetching, leaving = (asyncio.create_task(admitted(purse, bucket)) for _ in range(2))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    assert await fetching
+    assert purse.spend()
+    assert bucket.asked == [1, 2]
 
 
 async def test_a_small_bucket_is_not_carried_about() -> None:

@@ -50,7 +50,8 @@ async def reason(engine: Engine, script: Script = WRITE) -> str:
 
 
 async def count(engine: Engine) -> bytes:
-    return await engine.run(READ, "c0", (b"",))
+    answer: bytes = await engine.run(READ, "c0", (b"",))
+    return answer
 
 
 async def config(engine: Engine, *settings: str) -> None:

@@ -29,8 +29,6 @@ from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import CloseCode, close_code_of, error_message, refusal_of
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from lingua_scheduler.front.auth import Peer
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.front.nodes.phases import Act
@@ -155,15 +153,13 @@ class _Servant:
                 if errand is not None:
                     self._desk.sessions.partial(errand, message)
             case Beat():
-                await self._begin(self._beat(act), "a heartbeat")
+                await self._under_way.room(MAX_UNDER_WAY)
+                self._under_way.walk(self._beat(act), "a heartbeat")
             case Tell(message):
-                await self._begin(self._tell(act), f"a word about job {message.job_id}")
+                await self._under_way.room(MAX_UNDER_WAY)
+                self._under_way.walk(self._tell(act), f"a word about job {message.job_id}")
             case _:
                 assert_never(act)
-
-    async def _begin(self, work: Coroutine[object, object, None], name: str) -> None:
-        await self._under_way.room(MAX_UNDER_WAY)
-        self._under_way.spawn(work, name)
 
     async def _tell(self, tell: Tell) -> None:
         refusal = await self._words.tell(self._link.known, tell.message)

@@ -1,0 +1,69 @@
+"""A coroutine that goes from one answer to the next without being a task.
+
+A task costs as much as a call of the engine before it does anything: until Python 3.12 the list of all tasks is kept in
+Python. What is done some thousand times a second, and waits for the engine and for nothing else, walks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+
+class Walk:
+    """Takes its first steps when it begins; what is over before it has to wait is over then.
+
+    Inside there is no `asyncio.current_task()`, so nothing that needs one: no `asyncio.timeout`, no task group. `over`
+    is told when it is over: None, or what it raised.
+    """
+
+    __slots__ = ("_awaited", "_over", "_work")
+
+    def __init__(self, work: Coroutine[Any, None, object], over: Callable[[BaseException | None], None]) -> None:
+        self._work = work
+        self._over = over
+        self._awaited: asyncio.Future[object] | None = None
+
+    def begin(self) -> None:
+        """Walk as far as it goes without waiting."""
+        self._go(None)
+
+    def cancel(self) -> None:
+        """Whatever it waits for, it hears that it is cancelled."""
+        awaited = self._awaited
+        if awaited is not None:
+            awaited.remove_done_callback(self._come)
+            awaited.cancel()
+            self._go(asyncio.CancelledError())
+
+    def _come(self, _: asyncio.Future[object]) -> None:
+        """What it waited for is there, and gives its result or raises by itself."""
+        self._go(None)
+
+    def _go(self, error: BaseException | None) -> None:
+        self._awaited = None
+        try:
+            awaited = self._work.send(None) if error is None else self._work.throw(error)
+        except StopIteration:
+            self._over(None)
+        except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 - whoever began it is told
+            self._over(raised)
+        else:
+            self._awaited = awaited = _next_tick() if awaited is None else awaited
+            awaited.add_done_callback(self._come)
+
+
+def _next_tick() -> asyncio.Future[object]:
+    """What `asyncio.sleep(0)` waits for."""
+    loop = asyncio.get_running_loop()
+    tick: asyncio.Future[object] = loop.create_future()
+    loop.call_soon(_pass, tick)
+    return tick
+
+
+def _pass(tick: asyncio.Future[object]) -> None:
+    if not tick.done():
+        tick.set_result(None)
