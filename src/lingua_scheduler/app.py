@@ -83,7 +83,7 @@ async def open_engine(settings: Settings) -> AsyncIterator[tuple[Engine, Embedde
 
 
 @asynccontextmanager
-async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[None]:
+async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[Relayer]:
     """The loops that every cell needs; what the relayer brings goes to whoever waits for a job, and to `hand_over`."""
 
     async def hear(event: Event) -> None:
@@ -93,10 +93,10 @@ async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[None]:
     loops = app.settings.loops
     async with (
         Reaper(app.engine, app.cell, loops.sweep_interval_ms),
-        Relayer(app.engine, app.cell, loops.relay_interval_ms, hear),
+        Relayer(app.engine, app.cell, loops.relay_interval_ms, hear) as relayer,
         app.marker,
     ):
-        yield
+        yield relayer
 
 
 #: Every endpoint, and so the OpenAPI document.
@@ -164,10 +164,11 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
         await watcher.turn()
         desk.started_at_ms = desk.clock()
         async with (
-            looking_after(app, desk.hearing.hear),
+            looking_after(app, desk.hearing.hear) as relayer,
             Keeper(settings.nodes.socket_beat_ms, roster.keep_all),
             watcher,
         ):
+            desk.delivery.has_news = relayer.wake
             door = Door(desk, ROUTES, serve_node=serve_node, serve_session=serve_session)
             async with Server(door, bound, settings.server, desk.close) as server:
                 try:

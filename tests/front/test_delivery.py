@@ -330,7 +330,7 @@ class TestANodeWithoutASocket:
         await join(stage.world, "n1")
         with stage.delivery.mailbox_bell("n1") as bell:
             submitted = await put(stage, HEARD, audio=b"sound")
-            assert bell.is_set()
+            assert await bell.wait(0)
         assert submitted.placed.state == "DISPATCHED"
         message = await stage.delivery.assignment_of(submitted.job_id, 1)
         assert not isinstance(message, Refusal)

@@ -26,6 +26,7 @@ from lingua_scheduler.front.assignment import Assignment, Errand, frames_of, inl
 from lingua_scheduler.front.background import Background, insist
 from lingua_scheduler.front.bells import Bells
 from lingua_scheduler.front.durations import Durations
+from lingua_scheduler.front.errands import MAX_REMEMBERED, Errands
 from lingua_scheduler.front.fallback import tell_fallback
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.job import read_job
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lingua_scheduler.front.ask import Ask, Enters
+    from lingua_scheduler.front.bells import Bell
     from lingua_scheduler.front.nodes.links import Link, Links
     from lingua_scheduler.front.submit import Submitter
     from lingua_scheduler.protocol.node import JobAssign
@@ -47,8 +49,6 @@ if TYPE_CHECKING:
 
 #: An assignment that was written, but not yet noted by the engine, is noted within the time that a node has to ack.
 _PATIENCE_S: Final = 5.0
-#: So many errands, and nodes without a socket, are remembered. The oldest are forgotten first.
-MAX_REMEMBERED: Final = 100_000
 
 log = logging.getLogger(__name__)
 
@@ -76,38 +76,6 @@ class Cargo(msgspec.Struct, frozen=True):
         )
 
 
-class Errands:
-    """What was carried to nodes from here, by job: its latest attempt."""
-
-    def __init__(self) -> None:
-        self._by_job: dict[str, Errand] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_job)
-
-    def add(self, errand: Errand) -> None:
-        """A node has been told."""
-        self._by_job.pop(errand.job_id, None)
-        self._by_job[errand.job_id] = errand
-        if len(self._by_job) > MAX_REMEMBERED:
-            del self._by_job[next(iter(self._by_job))]
-
-    def get(self, job_id: str, node_id: str) -> Errand | None:
-        """The errand of this node with this job, if it is the latest."""
-        errand = self._by_job.get(job_id)
-        return errand if errand is not None and errand.node_id == node_id else None
-
-    def of_node(self, node_id: str) -> list[Errand]:
-        """All that a node has, as far as is known here."""
-        return [errand for errand in self._by_job.values() if errand.node_id == node_id]
-
-    def drop(self, job_id: str, attempt_id: int) -> None:
-        """That attempt, or an older one, is over."""
-        errand = self._by_job.get(job_id)
-        if errand is not None and errand.attempt_id <= attempt_id:
-            del self._by_job[job_id]
-
-
 class Delivery:
     """The way from an attempt that has a node to the node that has the attempt."""
 
@@ -133,6 +101,8 @@ class Delivery:
         self._under_way: dict[str, asyncio.Event] = {}
         #: Nodes that were seen to have no socket, with their epochs.
         self._polling: dict[tuple[str, str], None] = {}
+        #: Called when something must be in the outbox: whoever empties it need not wait for his next look.
+        self.has_news: Callable[[], None] = _nothing
 
     async def close(self) -> None:
         """Wait for what is under way for a moment, and give the rest up."""
@@ -142,7 +112,7 @@ class Delivery:
         """Whoever waits for something in a mailbox looks once more."""
         self._mailboxes.ring_all()
 
-    def mailbox_bell(self, node_id: str) -> contextlib.AbstractContextManager[asyncio.Event]:
+    def mailbox_bell(self, node_id: str) -> Bell:
         """Rings when something is put into the mailbox of a node without a socket: listen, look, wait."""
         return self._mailboxes.listening(node_id)
 
@@ -369,6 +339,11 @@ class Delivery:
         if errand is not None:
             self._sessions.accepted(errand)
 
+    def over(self, job_id: str, attempt_id: int) -> None:
+        """A node has nothing more to say of an attempt. What follows from that is in the outbox."""
+        self.errands.drop(job_id, attempt_id)
+        self.has_news()
+
     async def _give_up(self, job_id: str, refusal: Refusal) -> Refusal:
         """Nobody can do a job whose audio is gone."""
         log.warning("job %s is cancelled: %s", job_id, refusal.detail)
@@ -390,6 +365,10 @@ class Delivery:
                 return await self._give_up(job_id, stored)
             audio = stored.audio
         return job_assign(cargo.assignment, cargo.errand(job_id, attempt_id, job.record.node), audio)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _lacks_audio(cargo: Cargo, link: Link) -> bool:

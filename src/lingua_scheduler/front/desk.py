@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lingua_scheduler.core.clock import Clock
 from lingua_scheduler.front.buckets import Buckets
@@ -13,8 +12,6 @@ from lingua_scheduler.front.nodes.links import Links
 from lingua_scheduler.front.stats import Stats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from lingua_scheduler.config import Settings
     from lingua_scheduler.core.limits import Limits
     from lingua_scheduler.front.auth import Auth
@@ -58,7 +55,7 @@ class Desk:
     #: Its time is up: whoever still waits for the end of a job is answered.
     is_closing: asyncio.Event = field(default_factory=asyncio.Event)
     #: Requests that wait for a slot.
-    waiting: set[asyncio.Task[object]] = field(default_factory=set)
+    waiting: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.buckets = Buckets(self.engine, self.settings)
@@ -69,23 +66,22 @@ class Desk:
         talks = self.settings.sessions
         return max(self.settings.jobs.result_ttl_ms, talks.resume_window_ms + talks.gap_ms + _MARGIN_MS)
 
-    @contextlib.contextmanager
-    def may_wait(self) -> Iterator[Callable[[], None]]:
-        """Somebody may have to wait for a slot. He calls what he is given when he does.
+    def waits(self) -> None:
+        """Whoever calls this waits for a slot: nothing of his is under way, and it may take long.
 
-        From then on he is cancelled when the instance stops: nothing of his is under way, and it may take long.
+        From now on his task is cancelled when the instance stops, until he has it.
         """
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a request has one
+        self.waiting.add(task)
+        task.add_done_callback(self.waiting.discard)
+        if self.is_draining.is_set():
+            task.cancel()
 
-        def waits() -> None:
-            self.waiting.add(task)
-            if self.is_draining.is_set():
-                task.cancel()
-
-        try:
-            yield waits
-        finally:
+    def has_waited(self) -> None:
+        """He has it, or needs it no more."""
+        task = asyncio.current_task() if self.waiting else None
+        if task is not None:
             self.waiting.discard(task)
 
     def drain(self) -> None:

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.front.bells import Bells, rung
+from lingua_scheduler.front.bells import Bells
 from lingua_scheduler.protocol.errors import CloseCode
 from lingua_scheduler.views.job import read_job
 from lingua_scheduler.views.node import read_node
@@ -110,10 +110,14 @@ class Hearing:
         clock = asyncio.get_running_loop().time
         until = clock() + wait_ms / 1000
         with self._ends.listening(job_id) as bell:
+            # One that was carried from here, and has not been heard of since, has not ended.
+            must_look = not self._delivery.errands.has(job_id)
             while True:
-                job = await read_job(self._engine, job_id)
                 left_ms = int((until - clock()) * 1000)
-                stopped = stop is not None and stop.is_set()
-                if isinstance(job, Refusal) or job.record.ended_at_ms or left_ms <= 0 or stopped:
-                    return job
-                await rung(bell, min(left_ms, _LOOK_MS))
+                stopped = left_ms <= 0 or (stop is not None and stop.is_set())
+                if must_look or stopped:
+                    job = await read_job(self._engine, job_id)
+                    if isinstance(job, Refusal) or job.record.ended_at_ms or stopped:
+                        return job
+                must_look = True
+                await bell.wait(min(left_ms, _LOOK_MS))

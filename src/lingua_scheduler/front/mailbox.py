@@ -7,16 +7,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.front.bells import rung
 from lingua_scheduler.views.mailbox import read_mailbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
+    from lingua_scheduler.front.bells import Bell
     from lingua_scheduler.store.engine import Engine
 
-    Listening = Callable[[str], AbstractContextManager[asyncio.Event]]
+    Listening = Callable[[str], Bell]
 
 #: What a poll was given and the node has not acknowledged is given again after this: the answer may have been lost.
 AGAIN_MS: Final = 1_000
@@ -49,7 +48,7 @@ class Mailboxes:
                 left_ms = until - self._now()
                 if fresh or left_ms <= 0 or stop.is_set():
                     return fresh
-                await rung(bell, min(left_ms, again_ms, _LOOK_MS))
+                await bell.wait(min(left_ms, again_ms, _LOOK_MS))
 
     def _now(self) -> int:
         return int(self._clock() * 1000)

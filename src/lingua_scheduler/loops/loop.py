@@ -28,10 +28,32 @@ class Loop(ABC):
     def __init__(self, interval_ms: int) -> None:
         self._interval_s = interval_ms / 1000
         self._task: asyncio.Task[None] | None = None
+        #: Done when there may be something to do before the interval is over.
+        self._rest: asyncio.Future[None] | None = None
+        self._is_woken = False
         #: Turns that the engine's absence has cost; the work is still there when it is back.
         self.missed_turns = 0
         #: Turns that failed for any other reason; each is in the log.
         self.failed_turns = 0
+
+    def wake(self) -> None:
+        """There is something to do: the next turn follows at once."""
+        self._is_woken = True
+        self._rise()
+
+    def _rise(self) -> None:
+        if self._rest is not None and not self._rest.done():
+            self._rest.set_result(None)
+
+    async def _sleep(self, for_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._rest = loop.create_future()
+        timer = loop.call_later(for_s, self._rise)
+        try:
+            await self._rest
+        finally:
+            timer.cancel()
+            self._rest = None
 
     @abstractmethod
     async def turn(self) -> bool:
@@ -52,8 +74,9 @@ class Loop(ABC):
     async def _run(self) -> None:
         while True:
             pause_s = self._interval_s
+            self._is_woken = False
             try:
-                if await self.turn():
+                if await self.turn() or self._is_woken:
                     continue
             except (DependencyDown, OutcomeUnknown):
                 # Both are safe here: what a turn does, it can do again.
@@ -63,7 +86,7 @@ class Loop(ABC):
                 self.failed_turns += 1
                 log.exception("a turn of the %s failed; the next follows in %g s", type(self).__name__, _PAUSE_S)
                 pause_s = max(pause_s, _PAUSE_S)
-            await asyncio.sleep(pause_s)
+            await self._sleep(pause_s)
 
 
 def refused(refusal: Refusal) -> LinguaError:

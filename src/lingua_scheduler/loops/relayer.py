@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.walk import Walk
 from lingua_scheduler.flows.relay import relay
 from lingua_scheduler.loops.loop import Loop, refused
-from lingua_scheduler.core.walk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -15,6 +15,8 @@ from lingua_scheduler.protocol.fields import CODE_PATTERN, ID_PATTERN
 MAX_BRACKETS: Final = 20_000
 #: Smaller messages cannot have so many.
 _LARGE: Final = MAX_BRACKETS
+#: Of messages up to this size their brackets are soon counted.
+_SMALL: Final = 4_096
 #: Lists and objects may be so deep. Python could not write down again what is much deeper.
 MAX_DEPTH: Final = 64
 _MAX_SHOWN: Final = 40
@@ -113,7 +115,10 @@ class Reader(Generic[M]):
 
 
 def _is_deep(raw: bytes) -> bool:
-    if not (_has_many(raw, b"[") or _has_many(raw, b"{")):
+    if len(raw) < _SMALL:
+        if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
+            return False
+    elif not (_has_many(raw, b"[") or _has_many(raw, b"{")):
         return False
     depth = 0
     for found in _BRACKETS.finditer(raw):
@@ -125,7 +130,7 @@ def _is_deep(raw: bytes) -> bool:
 
 
 def _has_many(raw: bytes, bracket: bytes) -> bool:
-    """Whether there are enough of a bracket to be deep with; `count` would take longer than to read the message."""
+    """Whether there are enough of a bracket to be deep with: of a large message this is sooner known than how many."""
     at = -1
     for _ in range(MAX_DEPTH // 2 + 1):
         at = raw.find(bracket, at + 1)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
+from lingua_scheduler.core.needs import USUAL
 from lingua_scheduler.core.wanted import MAX_NAMED, USUAL_WANTED, Wanted
 from lingua_scheduler.protocol.fields import Id, Labels, Message, TimeoutMs, WaitMs
 
@@ -53,18 +55,21 @@ def combined(own: Wishes | None, general: Wishes | None) -> Wishes | None:
 
 def services_of(pipeline: Pipeline | None = None, options: Options | None = None) -> tuple[str, ...]:
     """The services that a job needs: asr, nmt and semantic unless switched off, tts and tone if switched on."""
-    said = pipeline or Pipeline()
+    needs_tts = options is not None and options.require_tts is True
+    if pipeline is None:
+        return (*USUAL, "tts") if needs_tts else USUAL
     needed = {
-        "asr": said.use_asr is not False,
-        "nmt": said.use_nmt is not False,
-        "semantic": said.use_semantic is not False,
-        "tone": said.use_tone is True,
-        "tts": said.use_tts is True or (options is not None and options.require_tts is True),
+        "asr": pipeline.use_asr is not False,
+        "nmt": pipeline.use_nmt is not False,
+        "semantic": pipeline.use_semantic is not False,
+        "tone": pipeline.use_tone is True,
+        "tts": pipeline.use_tts is True or needs_tts,
     }
     return tuple(name for name, needs in needed.items() if needs)
 
 
-def full_pipeline(services: Sequence[str]) -> Pipeline:
+@functools.lru_cache(maxsize=64)
+def full_pipeline(services: tuple[str, ...]) -> Pipeline:
     """The pipeline that a node is told, with nothing left out."""
     return Pipeline(
         use_asr="asr" in services,
@@ -83,6 +88,8 @@ def wanted_of(
     wait_ms: int = 0,
 ) -> Wanted:
     """What the flows look for. `wait_ms` is for those who say nothing of it."""
+    if options is None and services == USUAL and not (two_way or wait_ms):
+        return USUAL_WANTED
     said = options or Options()
     wanted = Wanted(
         services=services,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
+from lingua_scheduler.front.bells import Bells
 from lingua_scheduler.front.mailbox import AGAIN_MS, Mailboxes
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 async def test_nodes_that_never_poll_again_are_forgotten() -> None:
     now_ms = 0
-    boxes: Any = Mailboxes(cast("Engine", None), "c0", lambda _node_id: nullcontext(asyncio.Event()))
+    boxes: Any = Mailboxes(cast("Engine", None), "c0", Bells().listening)
     boxes._now = lambda: now_ms
     for number in range(100):
         boxes._give(f"gone-{number}", [("c0.a", 1)])
@@ -28,7 +27,7 @@ async def test_nodes_that_never_poll_again_are_forgotten() -> None:
 
 async def test_what_was_given_just_now_is_not_forgotten() -> None:
     now_ms = 0
-    boxes: Any = Mailboxes(cast("Engine", None), "c0", lambda _node_id: nullcontext(asyncio.Event()))
+    boxes: Any = Mailboxes(cast("Engine", None), "c0", Bells().listening)
     boxes._now = lambda: now_ms
     boxes._give("n1", [("c0.a", 1)])
     now_ms = AGAIN_MS - 1

@@ -100,3 +100,28 @@ async def test_a_loop_for_no_cell_says_so(world: World) -> None:
     reaper = Reaper(world.engine, "no cell", 1)
     with pytest.raises(LinguaError, match="a cell is named like"):
         await reaper.turn()
+
+
+class Patient(Loop):
+    """Its interval is longer than any test."""
+
+    def __init__(self) -> None:
+        super().__init__(interval_ms=3_600_000)
+        self.turns: asyncio.Queue[int] = asyncio.Queue()
+        self.number = 0
+
+    async def turn(self) -> bool:
+        self.number += 1
+        self.turns.put_nowait(self.number)
+        if self.number == 2:
+            self.wake()
+        return False
+
+
+async def test_a_loop_that_is_woken_does_not_wait_for_its_interval() -> None:
+    async with Patient() as loop, asyncio.timeout(5):
+        assert await loop.turns.get() == 1
+        await asyncio.sleep(0)
+        loop.wake()
+        assert await loop.turns.get() == 2
+        assert await loop.turns.get() == 3, "it was woken during its turn"

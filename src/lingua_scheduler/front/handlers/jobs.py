@@ -63,19 +63,19 @@ async def dispatch_job(desk: Desk, request: Request) -> Said:
     )
     entry = Entry(desk, name, said, limits, trace_id)
     try:
-        with desk.may_wait() as waits:
-            submitted = await desk.delivery.place(
-                ask,
-                assignment,
-                principal=name,
-                request_id=said.request_id or "",
-                trace_id=trace_id,
-                enters=entry.enter,
-                waits=waits,
-            )
+        submitted = await desk.delivery.place(
+            ask,
+            assignment,
+            principal=name,
+            request_id=said.request_id or "",
+            trace_id=trace_id,
+            enters=entry.enter,
+            waits=desk.waits,
+        )
     except BaseException:
         entry.lost()
         raise
+    desk.has_waited()
     if isinstance(submitted, Refusal):
         await entry.refused()
         return submitted

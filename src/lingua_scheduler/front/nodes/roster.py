@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lingua_scheduler.flows.register import Registered
-    from lingua_scheduler.front.delivery import Errands
+    from lingua_scheduler.front.errands import Errands
     from lingua_scheduler.front.nodes.links import Link, Links
     from lingua_scheduler.front.nodes.phases import Act
     from lingua_scheduler.store.engine import Engine

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from lingua_scheduler.core.errors import LinguaError
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.ack import ack
@@ -34,17 +36,26 @@ RESULT_PATIENCE_S: Final = 60.0
 
 #: What of a result is said elsewhere, or is not for its caller.
 _NOT_KEPT: Final = frozenset(
-    {"job_id", "attempt_id", "node_id", "session_id", "trace_id", "utterance_index", "success", "error", "tts_audio"}
+    {
+        "type",
+        "job_id",
+        "attempt_id",
+        "node_id",
+        "session_id",
+        "trace_id",
+        "utterance_index",
+        "success",
+        "error",
+        "tts_audio",
+    }
 )
 
 
 def result_text(message: JobResult, tts_ref: str = "") -> str:
     """A result as it is stored: the node's own fields, as JSON; its speech is elsewhere, under `tts_ref`."""
-    said = {
-        name: value
-        for name in message.__struct_fields__
-        if name not in _NOT_KEPT and (value := getattr(message, name)) is not None
-    }
+    said = msgspec.to_builtins(message)
+    for name in said.keys() & _NOT_KEPT:
+        del said[name]
     if tts_ref:
         said["tts_ref"] = tts_ref
     return encode(said).decode()
@@ -89,7 +100,7 @@ class Words:
             refusal = await self._fail(known, message, failing(message))
         else:
             refusal = await self._done(known, message)
-        self._delivery.errands.drop(message.job_id, message.attempt_id)
+        self._delivery.over(message.job_id, message.attempt_id)
         return refusal
 
     def _accepted(self, known: Known, message: JobAck, answer: object) -> Refusal | None:

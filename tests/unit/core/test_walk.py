@@ -1,0 +1,117 @@
+"""A coroutine that walks: it goes as far as it can, goes on when what it waits for is there, and is told of its end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lingua_scheduler.core.walk import Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+
+class Stroll:
+    """A walk with its end."""
+
+    def __init__(self, work: Coroutine[object, None, object]) -> None:
+        self.ends: list[BaseException | None] = []
+        self.is_over = asyncio.Event()
+        self.walk = Walk(work, self._over)
+        self.walk.begin()
+
+    def _over(self, error: BaseException | None) -> None:
+        self.ends.append(error)
+        self.is_over.set()
+
+
+async def test_what_has_nothing_to_wait_for_is_over_when_it_has_begun() -> None:
+    async def work() -> None:
+        pass
+
+    assert Stroll(work()).ends == [None]
+
+
+async def test_it_goes_on_when_what_it_waits_for_is_there() -> None:
+    first, second = asyncio.get_running_loop().create_future(), asyncio.get_running_loop().create_future()
+    heard = []
+
+    async def work() -> None:
+        heard.append("begun")
+        heard.append(await first)
+        heard.append(await second)
+
+    stroll = Stroll(work())
+    assert heard == ["begun"]
+    first.set_result("one")
+    await asyncio.sleep(0)
+    assert (heard, stroll.ends) == (["begun", "one"], [])
+    second.set_result("two")
+    await stroll.is_over.wait()
+    assert (heard, stroll.ends) == (["begun", "one", "two"], [None])
+
+
+async def test_what_it_waits_for_may_fail() -> None:
+    awaited = asyncio.get_running_loop().create_future()
+    heard = []
+
+    async def work() -> None:
+        try:
+            await awaited
+        except OSError as error:
+            heard.append(error)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
+
+    stroll = Stroll(work())
+    broken = OSError("broken")
+    awaited.set_exception(broken)
+    await stroll.is_over.wait()
+    assert (heard, stroll.ends) == ([broken], [None])
+
+
+@pytest.mark.parametrize("pauses", [0, 1])
+async def test_what_it_raises_is_told(pauses: int) -> None:
+    async def work() -> None:
+        for _ in range(pauses):
+            await asyncio.sleep(0)
+        raise KeyError("a bug")
+
+    stroll = Stroll(work())
+    await stroll.is_over.wait()
+    assert [repr(error) for error in stroll.ends] == ["KeyError('a bug')"]
+
+
+async def test_one_that_is_cancelled_cleans_up_and_hears_nothing_more() -> None:
+    awaited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    cleaned = []
+
+    async def work() -> None:
+        try:
+            await awaited
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(True)
+
+    stroll = Stroll(work())
+    stroll.walk.cancel()
+    assert stroll.ends == []
+    await stroll.is_over.wait()
+    assert (cleaned, awaited.cancelled()) == ([True], True)
+    assert [type(error) for error in stroll.ends] == [asyncio.CancelledError]
+    stroll.walk.cancel()
+    await asyncio.sleep(0)
+    assert len(stroll.ends) == 1
+
+
+async def test_one_that_is_cancelled_between_two_ticks_is_over_once() -> None:
+    async def work() -> None:
+        await asyncio.sleep(0)
+
+    stroll = Stroll(work())
+    stroll.walk.cancel()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert [type(error) for error in stroll.ends] == [asyncio.CancelledError]
