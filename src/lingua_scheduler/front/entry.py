@@ -34,25 +34,22 @@ class Entry:
         self._is_over = False
 
     async def enter(self, job_id: str) -> int | Refusal:
-        """Whether it may come, and its number: one, however often and under whichever id it has to be made.
-
-        All is asked side by side, each in a slot of its own: whoever is refused by one of them has at most spent the
-        others.
-        """
+        """Whether it may come, and its number: one, however often and under whichever id it has to be made."""
         if self.number is not None and self._adopt(job_id, self.number) is None:
             return self.number
-        if not is_own_ref(self._said.audio_ref) and self._desk.buckets.spend(self._name):
-            # As most do. There is nothing to ask side by side.
+        if not self._desk.buckets.spend(self._name):
+            admitted = await self._desk.buckets.admit_job(self._name)
+            if isinstance(admitted, Refusal):
+                return admitted
+        if not is_own_ref(self._said.audio_ref):
             return await self._take_number(job_id)
-        admitted, number, kept = await asyncio.gather(
-            self._desk.buckets.admit_job(self._name),
-            self._take_number(job_id),
-            keep_for_job(self._desk, self._said.audio_ref, self._name, self._limits),
+        # Side by side, each in a slot of its own: what is refused has at most spent a number.
+        number, kept = await asyncio.gather(
+            self._take_number(job_id), keep_for_job(self._desk, self._said.audio_ref, self._name, self._limits)
         )
-        for answer in (admitted, kept):
-            if isinstance(answer, Refusal):
-                await self.refused()
-                return answer
+        if isinstance(kept, Refusal):
+            await self.refused()
+            return kept
         return number
 
     async def _take_number(self, job_id: str) -> int | Refusal:
