@@ -20,7 +20,8 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench.fleet import CELL, PATIENT, at_once, cpu_us, cycle, enrol, finish, four_noops, place, submit, wait
+from bench.fleet import CELL, PATIENT, at_once, cycle, enrol, finish, four_noops, place, submit, wait
+from bench.processes import cpu_us
 from bench.redis_py import RedisPyEngine
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.rules import Rules

@@ -1,10 +1,9 @@
-"""What the benches measure with: a server of their own, a fleet of any size, complete cycles, CPU of a process."""
+"""What the benches measure with: a server of their own, a fleet of any size, complete cycles."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.limits import Limits
@@ -34,11 +33,6 @@ RESULT: Final = '{"text_asr": "good morning", "text_translated": "早上好", "t
 
 _NOOP: Final = "#!lua\nlocal answers = {}\nfor i = 3, #ARGV do\n  answers[#answers + 1] = 'x'\nend\nreturn answers\n"
 NOOP: Final = Script("noop", _NOOP, hashlib.sha1(_NOOP.encode(), usedforsecurity=False).hexdigest(), (), -1)
-
-
-def cpu_us(pid: int) -> float:
-    """The CPU time that a process has had, in microseconds; the kernel counts nanoseconds here, and ticks elsewhere."""
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1000
 
 
 async def enrol(engine: Engine, number: int, slots: int) -> None:
