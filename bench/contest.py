@@ -75,8 +75,14 @@ def _one(name: str, store: Store, say: Callable[[str], None]) -> Round:
                 return _peer(name, url, pid)
         return _peer(name, store.url, store.pid)
     except (RuntimeError, OSError) as broken:
-        say(f"{name} did not come through: {str(broken).strip().splitlines()[-1]}")
+        say(f"{name} did not come through: {last_words(broken)}")
         return None
+
+
+def last_words(broken: Exception) -> str:
+    """What went wrong, in one line: of what a process said before it ended, the last."""
+    lines = str(broken).strip().splitlines()
+    return lines[-1] if lines else type(broken).__name__
 
 
 def _peer(name: str, url: str, engine: int) -> Round:

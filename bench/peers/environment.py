@@ -26,6 +26,8 @@ class NotHere(Exception):
 def environment(name: str) -> dict[str, str]:
     """The environment variables with which a peer's code is found, installed first if need be."""
     target = _installed(_LOCKS.get(name, "peers"))
+    if isinstance(target, NotHere):
+        raise target
     return os.environ | {"PYTHONPATH": os.pathsep.join((str(target), str(ROOT))), "PYTHONNOUSERSITE": "1"}
 
 
@@ -35,14 +37,18 @@ def python() -> str:
 
 
 @functools.cache
-def _installed(lock: str) -> Path:
+def _installed(lock: str) -> Path | NotHere:
+    """Where the packages of a lock file are, or why they are not. Nobody tries twice in a run."""
     source = ROOT / "requirements" / f"{lock}.lock"
     target = HOME / lock
     stamp = HOME / f"{lock}.stamp"
     digest = hashlib.sha256(source.read_bytes() + sys.version.encode()).hexdigest()
     if not stamp.exists() or stamp.read_text() != digest:
         shutil.rmtree(target, ignore_errors=True)
-        _install(source, target)
+        try:
+            _install(source, target)
+        except NotHere as absent:
+            return absent
         stamp.write_text(digest)
     return target
 
