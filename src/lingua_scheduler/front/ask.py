@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -12,7 +13,7 @@ from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.dispatch import Placed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
     from lingua_scheduler.core.refusal import Refusal
     from lingua_scheduler.views.whereabouts import At
@@ -50,7 +51,7 @@ class Ask(msgspec.Struct, frozen=True):
         return hashlib.sha256(_encode(msgspec.structs.replace(self, wanted=wanted))).hexdigest()
 
 
-class Tags(NamedTuple):
+class Tags(msgspec.Struct, frozen=True):
     """What a job is given on its way and nobody asked for: its trace, and its number where the ask has none.
 
     `at_once` is told of a new job in the very tick in which the engine answers that it has a node.

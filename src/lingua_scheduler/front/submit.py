@@ -12,6 +12,8 @@ import contextlib
 import re
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.new_ids import is_made_by, new_job_id
 from lingua_scheduler.core.refusal import Refusal, refuse
@@ -197,8 +199,6 @@ class Submitter:
         if tags.enters is None:
             return await self._placer.dispatch(job_id, ask, tags)
         number = await tags.enters(job_id)
-        return (
-            number
-            if isinstance(number, Refusal)
-            else await self._placer.dispatch(job_id, ask, tags._replace(number=number))
-        )
+        if isinstance(number, Refusal):
+            return number
+        return await self._placer.dispatch(job_id, ask, msgspec.structs.replace(tags, number=number))

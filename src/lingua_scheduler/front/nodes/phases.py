@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 AttemptMessage = JobAck | JobStarted | JobStopped | JobNack | JobResult
 
+#: Words that say nothing but which attempt they are about.
+_BARE: Final = (JobAck, JobStarted, JobStopped)
 #: What may be large: a result may carry audio, and what a node says of itself lists all that it has.
 _LARGE: Final = (JobResult, NodeRegister, NodeHeartbeat)
 
@@ -219,6 +221,8 @@ class Live:
         return self._acts_on(message)
 
     def _acts_on(self, message: FromNode) -> list[Act]:
+        if isinstance(message, _BARE) or (isinstance(message, JobResult) and message.error is None):
+            return [Tell(message)]
         match message:
             case NodeRegister():
                 return [_entering(message, self.known.node_id, self._slots)]

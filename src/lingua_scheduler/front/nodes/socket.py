@@ -131,7 +131,11 @@ class _Servant:
         try:
             while (data := await self._socket.receive()) is not None:
                 for act in self._live.hear(data):
-                    await self._do(act)
+                    if isinstance(act, Tell) and len(self._under_way) < MAX_UNDER_WAY:
+                        # Most of what a node says; there is nothing to wait for.
+                        self._begin(act)
+                    else:
+                        await self._do(act)
         finally:
             is_draining = self._desk.is_draining.is_set()
             await self._roster.leave(self._link, handover=is_draining)
@@ -155,11 +159,14 @@ class _Servant:
             case Beat():
                 await self._under_way.room(MAX_UNDER_WAY)
                 self._under_way.walk(self._beat(act), "a heartbeat")
-            case Tell(message):
+            case Tell():
                 await self._under_way.room(MAX_UNDER_WAY)
-                self._under_way.walk(self._tell(act), f"a word about job {message.job_id}")
+                self._begin(act)
             case _:
                 assert_never(act)
+
+    def _begin(self, tell: Tell) -> None:
+        self._under_way.walk(self._tell(tell), f"a word about job {tell.message.job_id}")
 
     async def _tell(self, tell: Tell) -> None:
         refusal = await self._words.tell(self._link.known, tell.message)

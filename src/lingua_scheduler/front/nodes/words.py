@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.done import done
@@ -73,7 +73,10 @@ class Words:
     async def tell(self, known: Known, message: AttemptMessage) -> Refusal | None:
         """Tell it, for a while also to an engine that is away. None: it was taken."""
         try:
-            return await insist(lambda: self._tell(known, message), self._patience_s(known, message))
+            try:
+                return await self._tell(known, message)
+            except (DependencyDown, OutcomeUnknown):
+                return await insist(lambda: self._tell(known, message), self._patience_s(known, message))
         except LinguaError as error:
             refusal = refusal_of(error)
             if refusal.code == "INTERNAL":
