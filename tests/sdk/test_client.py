@@ -216,12 +216,6 @@ async def test_nobody_there_is_an_error_that_may_go_away() -> None:
     assert caught.value.retryable
 
 
-@pytest.mark.parametrize("wrong", ["127.0.0.1:5010", "ftp://host", ""])
-async def test_a_url_that_is_none_is_told(wrong: str) -> None:
-    with pytest.raises(ValueError, match="expected a URL"):
-        await Client(wrong).__aenter__()
-
-
 # Streams.
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.sdk import Node
-from lingua_scheduler.sdk._connect import Refused
+from lingua_scheduler.sdk.client_errors import Refused
 from tests.support.house import House, Scheduler, empty, eventually, judge
 from tests.support.people import PATIENCE_S
 from tests.support.proxy import Proxy

@@ -1,100 +1,59 @@
-"""How one gets to the scheduler: its address, the token that is shown, and when to try again."""
+"""How one gets to the scheduler: the socket, the token that is shown, and what it means that there is no socket."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import os
-import random
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from http.client import HTTPException
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote
 
+import msgspec
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
+from lingua_scheduler.protocol.errors import CLOSES, CloseCode, RefusalBody
+from lingua_scheduler.sdk.client_errors import Refused, Unreachable, refused_by
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from websockets.asyncio.client import ClientConnection
+    from websockets.http11 import Response
 
-DEFAULT_URL: Final = "http://127.0.0.1:5010"
+    from lingua_scheduler.protocol.errors import ErrorMessage
+    from lingua_scheduler.sdk._address import Address
+
 #: What may come in one message: the scheduler sends nothing larger.
-MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
-_SCHEMES: Final = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
+MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 _OPEN_S: Final = 10.0
+#: A socket that does not answer a ping for so long is lost.
 _PING_S: Final = 10.0
 #: A socket that is being closed waits so long for the other side to agree.
 _CLOSE_S: Final = 2.0
 _FETCH_S: Final = 10.0
-#: Answers to the opening handshake that will be the same the next time.
-_FOR_GOOD: Final = {
-    401: "it wants a token: give one as token=, or in LINGUA_TOKEN",
-    403: "it does not let this token in",
-    404: "there is no Lingua scheduler at this address",
+#: What an answer to the opening handshake means if it is not in the scheduler's own words: its code, and the text.
+_BY_STATUS: Final = {
+    401: ("UNAUTHENTICATED", "a token is wanted"),
+    403: ("FORBIDDEN", "this token is not let in"),
+    404: ("NOT_FOUND", "there is nothing at this address"),
+    429: ("RATE_LIMITED", "too much at once"),
 }
+#: Answers that another try may get otherwise.
+_TOO_MANY: Final = 429
+_BROKEN: Final = 500
+
+_read_refusal: Final = msgspec.json.Decoder(RefusalBody).decode
 
 
-class Unreachable(Exception):
-    """Nobody answered, or not now. Another try may find somebody."""
-
-
-class Refused(Exception):
-    """The scheduler said no, and would say it again. The message is for a person; `code` is the scheduler's."""
-
-    def __init__(self, detail: str, code: str = "") -> None:
-        super().__init__(detail)
-        self.code = code
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a scheduler is. Any of http, https, ws and wss names the same door."""
-
-    secure: bool
-    netloc: str
-    path: str = ""
-
-    @classmethod
-    def parse(cls, url: str | None = None) -> Address:
-        """The address of a URL; without one that of LINGUA_URL, else that of a scheduler on this machine."""
-        text = url or os.environ.get("LINGUA_URL") or DEFAULT_URL
-        parts = urlsplit(text if "://" in text else f"http://{text}")
-        try:
-            scheme, _ = _SCHEMES[parts.scheme], parts.port
-        except (KeyError, ValueError):
-            raise ValueError(f"{text!r} is not the address of a scheduler; it looks like {DEFAULT_URL}") from None
-        if not parts.hostname or parts.username or parts.query or parts.fragment:
-            raise ValueError(f"{text!r} is not the address of a scheduler; it looks like {DEFAULT_URL}")
-        return cls(scheme == "https", parts.netloc, parts.path.rstrip("/"))
-
-    def __str__(self) -> str:
-        """As a person writes it."""
-        return self.http()
-
-    def http(self, path: str = "") -> str:
-        """The URL of something there."""
-        return self._url("https" if self.secure else "http", path)
-
-    def ws(self, path: str) -> str:
-        """The URL of a socket there."""
-        return self._url("wss" if self.secure else "ws", path)
-
-    def _url(self, scheme: str, path: str) -> str:
-        return urlunsplit((scheme, self.netloc, self.path + path, "", ""))
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether it is on this machine: no proxy is asked then."""
-        host = urlsplit(f"//{self.netloc}").hostname or ""
-        if host == "localhost" or host.endswith(".localhost"):
-            return True
-        with contextlib.suppress(ValueError):
-            return ipaddress.ip_address(host).is_loopback
-        return False
+def version_of_us() -> str:
+    """What a scheduler is told of this library."""
+    try:
+        return version("lingua-scheduler")
+    except PackageNotFoundError:
+        return "0"
 
 
 def token_of(token: str | None) -> str | None:
@@ -103,36 +62,60 @@ def token_of(token: str | None) -> str | None:
 
 
 def headers_of(token: str | None) -> dict[str, str]:
-    """What shows a token. It never stands in a URL, which ends up in logs."""
-    return {"authorization": f"Bearer {token}"} if token else {}
+    """Who we are, and what shows a token. It never stands in a URL, which ends up in logs."""
+    shown = {"authorization": f"Bearer {token}"} if token else {}
+    return {"user-agent": f"lingua-scheduler/{version_of_us()}"} | shown
 
 
-async def open_socket(address: Address, path: str, token: str | None = None) -> ClientConnection:
-    """An open socket; `Unreachable` if there is none now, `Refused` if there will be none."""
+async def open_socket(
+    address: Address, path: str, token: str | None = None, *, timeout_s: float = _OPEN_S
+) -> ClientConnection:
+    """An open socket. `Unreachable`: nobody answered; `Refused`: somebody did, and says whether to come again."""
     try:
         return await connect(
             address.ws(path),
             additional_headers=headers_of(token),
+            user_agent_header=None,
             compression=None,
             max_size=MAX_MESSAGE_BYTES,
-            open_timeout=_OPEN_S,
+            open_timeout=timeout_s,
             close_timeout=_CLOSE_S,
             ping_interval=_PING_S,
             ping_timeout=_PING_S,
             proxy=None if address.is_loopback else True,
         )
     except InvalidStatus as error:
-        why = _FOR_GOOD.get(error.response.status_code)
-        if why is None:
-            raise Unreachable(f"it answered {error.response.status_code}") from None
-        raise Refused(f"{address} refuses: {why}", str(error.response.status_code)) from None
+        raise refused_with(error.response) from None
     except TimeoutError:
-        raise Unreachable(f"no answer within {_OPEN_S:g} s") from None
+        raise Unreachable(f"no answer within {timeout_s:g} s") from None
     except ImportError as error:
         # A proxy that the environment names, and that needs a library.
-        raise Refused(str(error)) from None
+        raise Refused("PROXY_UNUSABLE", str(error)) from None
     except (OSError, EOFError, WebSocketException) as error:
         raise Unreachable(str(error) or type(error).__name__) from None
+
+
+def refused_with(answer: Response) -> Refused:
+    """A handshake that was refused: in the scheduler's words, or, if somebody else answered, by the status."""
+    with contextlib.suppress(msgspec.DecodeError, UnicodeError):
+        return refused_by(_read_refusal(answer.body or b""))
+    status = answer.status_code
+    code, detail = _BY_STATUS.get(status, ("REFUSED", "no socket was opened"))
+    asked = answer.headers.get("retry-after", "")
+    return Refused(
+        code,
+        f"{detail} ({status})",
+        retryable=status >= _BROKEN or status == _TOO_MANY,
+        retry_after=float(asked) if asked.isdecimal() else None,
+    )
+
+
+def announced(error: ErrorMessage | None, code: int | None) -> ErrorMessage | None:
+    """The last error that was heard on a socket, if it announced its close; else it was about something else."""
+    with contextlib.suppress(ValueError):
+        if error is not None and code is not None and error.error == CLOSES[CloseCode(code)].error:
+            return error
+    return None
 
 
 async def fetch_audio(address: Address, ref: str, token: str | None, node_id: str) -> bytes:
@@ -150,32 +133,8 @@ def _fetch(url: str, headers: dict[str, str], is_loopback: bool) -> bytes:
     except urllib.error.HTTPError as error:
         with error:
             raise Unreachable(f"the scheduler answered {error.code}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, HTTPException, ValueError) as error:
         raise Unreachable(str(error) or type(error).__name__) from None
     if len(audio) > MAX_MESSAGE_BYTES:
         raise Unreachable(f"it is more than {MAX_MESSAGE_BYTES} bytes")
     return audio
-
-
-class Backoff:
-    """When to try again: any moment up to a bound that doubles, so that those who lost the same peer do not all
-    come at once (full jitter). The first bound is within the grace that a scheduler gives to a broken socket.
-    """
-
-    def __init__(
-        self, *, first_s: float = 0.2, most_s: float = 10.0, draw: Callable[[float, float], float] = random.uniform
-    ) -> None:
-        self._first_s = first_s
-        self._most_s = most_s
-        self._draw = draw
-        self._failures = 0
-
-    def next_s(self, hint_s: float = 0.0) -> float:
-        """How long to wait before the next try. `hint_s`: what the peer said; the bound is at least that."""
-        bound_s = min(self._most_s, self._first_s * 2 ** min(self._failures, 30))
-        self._failures += 1
-        return self._draw(0.0, max(bound_s, min(hint_s, self._most_s)))
-
-    def reset(self) -> None:
-        """It went well."""
-        self._failures = 0

@@ -21,9 +21,11 @@ import msgspec
 
 from lingua_scheduler.protocol.options import Options, Pipeline
 from lingua_scheduler.protocol.session import SessionInit, Utterance
+from lingua_scheduler.sdk._address import DEFAULT_URL, Address
+from lingua_scheduler.sdk._connect import version_of_us
 from lingua_scheduler.sdk.client_errors import Refused, SessionLost
 from lingua_scheduler.sdk.client_items import Missing, Partial, Result
-from lingua_scheduler.sdk.client_link import Link, version_of_us
+from lingua_scheduler.sdk.client_link import Link
 from lingua_scheduler.sdk.client_session import MAX_HELD_BYTES, Conversation
 from lingua_scheduler.sdk.client_stream import Stream
 
@@ -62,7 +64,7 @@ class Client:
 
     def __init__(
         self,
-        url: str = "http://127.0.0.1:5010",
+        url: str = DEFAULT_URL,
         token: str | None = None,
         *,
         connect_timeout_s: float = 5.0,
@@ -73,7 +75,7 @@ class Client:
 
         `max_held_bytes`: how much may wait for an app that does not iterate; beyond that nothing more is read.
         """
-        self._url = url
+        self._address = Address.parse(url)
         self._token = token
         self._connect_timeout_s = connect_timeout_s
         self._resume_for_s = resume_for_s
@@ -186,7 +188,7 @@ class Client:
     async def _open(self, init: SessionInit) -> Link:
         init = msgspec.structs.replace(init, client_version=version_of_us(), platform="api-gateway")
         link = Link(
-            self._url,
+            self._address,
             self._token,
             Conversation(init, max_held_bytes=self._max_held_bytes),
             connect_timeout_s=self._connect_timeout_s,

@@ -1,4 +1,4 @@
-"""What a client raises. Every error says whether the same may succeed later, and when.
+"""What is raised to an app, or a node. Every error says whether the same may succeed later, and when.
 
 ClientError
 ├── Refused        the scheduler said no, with this code

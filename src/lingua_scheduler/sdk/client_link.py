@@ -6,57 +6,27 @@ import asyncio
 import contextlib
 import logging
 import time
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit, urlunsplit
 
-import msgspec
-from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.exceptions import ConnectionClosed
 
-from lingua_scheduler.protocol.errors import RefusalBody
-from lingua_scheduler.sdk.client_errors import ClientError, Refused, Unreachable, refused_by
-from lingua_scheduler.sdk.client_retry import Retry
+from lingua_scheduler.sdk._backoff import Backoff
+from lingua_scheduler.sdk._connect import open_socket
+from lingua_scheduler.sdk.client_errors import ClientError, Refused, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from websockets.asyncio.client import ClientConnection
 
+    from lingua_scheduler.sdk._address import Address
     from lingua_scheduler.sdk.client_items import Item
     from lingua_scheduler.sdk.client_session import Conversation
 
-#: The largest message of the scheduler: a result with its speech.
-_MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 #: Nothing was said for so long: say that we are here.
 _BEAT_S: Final = 20.0
-#: A socket that does not answer a ping for so long is lost.
-_PING_S: Final = 10.0
-_HANG_UP_S: Final = 2.0
-#: Answers to a handshake that another try may get otherwise.
-_TOO_MANY: Final = 429
-_BROKEN: Final = 500
 
 log = logging.getLogger(__name__)
-
-_read_refusal: Final = msgspec.json.Decoder(RefusalBody).decode
-
-
-def version_of_us() -> str:
-    """What a scheduler is told of this library."""
-    try:
-        return version("lingua-scheduler")
-    except PackageNotFoundError:
-        return "0"
-
-
-def socket_url(url: str) -> str:
-    """Where sessions are: `https://host/base` becomes `wss://host/base/ws/session`. `ValueError`: it is no such URL."""
-    parts = urlsplit(url)
-    scheme = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}.get(parts.scheme)
-    if scheme is None or not parts.netloc:
-        raise ValueError(f"expected a URL like http://127.0.0.1:5010, not {url!r}")
-    return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") + "/ws/session", "", ""))
 
 
 def now_ms() -> int:
@@ -69,19 +39,19 @@ class Link:
 
     def __init__(
         self,
-        url: str,
+        address: Address,
         token: str | None,
         conversation: Conversation,
         *,
         connect_timeout_s: float,
         resume_for_s: float,
     ) -> None:
-        self._url = socket_url(url)
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._address = address
+        self._token = token
         self.conversation = conversation
         self._connect_timeout_s = connect_timeout_s
         self._resume_for_s = resume_for_s
-        self._retry = Retry()
+        self._backoff = Backoff()
         self._gives_up_at_s = 0.0
         self._news = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -167,60 +137,48 @@ class Link:
         while not conversation.is_done:
             why, code = await self._try()
             if conversation.is_open:
-                self._retry.succeeded()
+                self._backoff.reset()
                 self._gives_up_at_s = loop.time() + self._resume_for_s
             conversation.lost(code)
-            pause_s = self._retry.pause_s(conversation.again_after_ms / 1000)
+            pause_s = self._backoff.next_s(self._asked_s(why))
             if loop.time() + pause_s > self._gives_up_at_s:
                 conversation.fail(why)
             self.ring()
             if not conversation.is_done:
-                log.info("the connection to %s is lost (%s); trying again in %.1f s", self._url, why.detail, pause_s)
+                log.info(
+                    "the connection to %s is lost (%s); trying again in %.1f s", self._address, why.detail, pause_s
+                )
                 await asyncio.sleep(pause_s)
+
+    def _asked_s(self, why: ClientError) -> float:
+        """What the scheduler asked for: in an error on the socket, or by refusing to open one."""
+        return max(self.conversation.again_after_ms / 1000, why.retry_after or 0.0)
 
     async def _try(self) -> tuple[ClientError, int | None]:
         """One socket, from its handshake to its end: why it is no use any more, and with what it was closed."""
         try:
-            code = await self._serve()
-        except InvalidStatus as refused:
-            return self._no_socket(refused), None
-        except (OSError, WebSocketException, TimeoutError) as error:
-            return Unreachable(f"{self._url}: {str(error) or type(error).__name__}"), None
-        return self.conversation.refused or Unreachable(f"{self._url}: the connection was closed"), code
+            socket = await open_socket(self._address, "/ws/session", self._token, timeout_s=self._connect_timeout_s)
+        except Refused as refused:
+            if not refused.retryable:
+                self.conversation.fail(refused)
+            return refused, None
+        except Unreachable as nobody:
+            return Unreachable(f"{self._address}: {nobody.detail}"), None
+        code = await self._serve(socket)
+        return self.conversation.refused or Unreachable(f"{self._address}: the connection was closed"), code
 
-    def _no_socket(self, refused: InvalidStatus) -> ClientError:
-        """The handshake was refused. Whether it is worth another try, the scheduler says, or else the status does."""
-        status = refused.response.status_code
-        try:
-            why = refused_by(_read_refusal(refused.response.body or b""))
-        except msgspec.DecodeError:
-            why = Refused("FORBIDDEN", str(refused), retryable=status >= _BROKEN or status == _TOO_MANY)
-        if not why.retryable:
-            self.conversation.fail(why)
-        return why
-
-    async def _serve(self) -> int | None:
+    async def _serve(self, socket: ClientConnection) -> int | None:
         """One socket, until it is closed; with what, if the other side said so."""
-        async with connect(
-            self._url,
-            additional_headers=self._headers,
-            user_agent_header=f"lingua-scheduler/{version_of_us()}",
-            compression=None,
-            max_size=_MAX_MESSAGE_BYTES,
-            open_timeout=self._connect_timeout_s,
-            ping_interval=_PING_S,
-            ping_timeout=_PING_S,
-            close_timeout=_HANG_UP_S,
-        ) as socket:
-            writing = asyncio.create_task(self._write(socket))
-            try:
-                await socket.send(self.conversation.hello())
-                await self._read(socket)
-            except ConnectionClosed as closed:
-                return closed.rcvd.code if closed.rcvd is not None else None
-            finally:
-                writing.cancel()
-                await asyncio.wait([writing])
+        writing = asyncio.create_task(self._write(socket))
+        try:
+            await socket.send(self.conversation.hello())
+            await self._read(socket)
+        except ConnectionClosed as closed:
+            return closed.rcvd.code if closed.rcvd is not None else None
+        finally:
+            writing.cancel()
+            await asyncio.wait([writing])
+            await socket.close()
         return None
 
     async def _read(self, socket: ClientConnection) -> None:

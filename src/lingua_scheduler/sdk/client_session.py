@@ -43,6 +43,7 @@ from lingua_scheduler.protocol.session import (
     Utterance,
     read_to_client,
 )
+from lingua_scheduler.sdk._connect import announced
 from lingua_scheduler.sdk.client_errors import ClientError, Refused, SessionLost, refused_by
 from lingua_scheduler.sdk.client_items import Item, Missing, bare_result, missing_of, partial_of, reason_of, result_of
 
@@ -168,9 +169,7 @@ class Conversation:
     def lost(self, code: int | None) -> None:
         """The socket is closed, with this code if the scheduler said one. What was not written is not lost."""
         close = CLOSES.get(CloseCode(code)) if code in _KNOWN else None
-        error = self._last_error
-        if error is not None and self.refused is None and (close is None or error.error != close.error):
-            error = None  # It was about something else.
+        error = self._last_error if self.refused is not None else announced(self._last_error, code)
         self._leave()
         self.again_after_ms = (error.retry_after_ms or 0) if error is not None and error.retryable else 0
         if close is None:

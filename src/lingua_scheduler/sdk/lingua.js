@@ -26,8 +26,9 @@ export { LinguaError };
 const RATE = 16_000;
 const CHUNK_MS = 100;
 const BEAT_MS = 10_000;
-const FIRST_PAUSE_MS = 250;
+const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 5_000;
+const MOST_ASKED_MS = 60_000;
 
 const bytesOf = audio => ArrayBuffer.isView(audio)
   ? new Uint8Array(audio.buffer, audio.byteOffset, audio.byteLength) : new Uint8Array(audio);
@@ -131,7 +132,8 @@ class Link {
       this.#givesUpAt = Date.now() + this.client.resumeForMs;
     }
     this.talk.lost(code);
-    const pause = this.talk.againAfterMs + Math.random() * Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#tries++);
+    const asked = Math.min(this.talk.againAfterMs, MOST_ASKED_MS);
+    const pause = asked + Math.random() * Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#tries++);
     if (Date.now() + pause > this.#givesUpAt) {
       const silent = new LinguaError("UNREACHABLE", `${this.client.url} does not answer`, { retryable: true });
       this.talk.fail(this.talk.refused ?? silent);

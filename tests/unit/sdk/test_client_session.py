@@ -24,8 +24,6 @@ from lingua_scheduler.protocol.session import (
 )
 from lingua_scheduler.sdk.client_errors import Refused, SessionLost
 from lingua_scheduler.sdk.client_items import Missing, Partial, Result
-from lingua_scheduler.sdk.client_link import socket_url
-from lingua_scheduler.sdk.client_retry import FIRST_S, LONGEST_S, Retry
 from lingua_scheduler.sdk.client_session import MAX_UNSURE_BYTES, PIECE_BYTES, Conversation
 
 NOW = 1_000
@@ -498,27 +496,3 @@ def test_a_ping_has_its_pong() -> None:
     machine = opened()
     machine.hear(encode_frame(PingFrame(b"x")), NOW)
     assert written(machine) == [PongFrame(b"x")]
-
-
-def test_pauses_grow_are_drawn_and_begin_anew() -> None:
-    longest = Retry(lambda: 1.0)
-    pauses = [longest.pause_s() for _ in range(8)]
-    assert pauses[:3] == [FIRST_S, FIRST_S * 2, FIRST_S * 4]
-    assert pauses[-1] == LONGEST_S
-    longest.succeeded()
-    assert longest.pause_s() == FIRST_S
-    assert Retry(lambda: 0.0).pause_s() == 0.0
-    assert Retry(lambda: 0.5).pause_s(at_least_s=3.0) == 3.0 + FIRST_S / 2
-
-
-@pytest.mark.parametrize(
-    ("url", "socket"),
-    [
-        ("http://127.0.0.1:5010", "ws://127.0.0.1:5010/ws/session"),
-        ("https://lingua.example/base/", "wss://lingua.example/base/ws/session"),
-        ("ws://h", "ws://h/ws/session"),
-        ("wss://h?x=1#y", "wss://h/ws/session"),
-    ],
-)
-def test_the_address_of_the_socket_follows_from_that_of_the_scheduler(url: str, socket: str) -> None:
-    assert socket_url(url) == socket

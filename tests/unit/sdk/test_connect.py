@@ -1,92 +1,130 @@
-"""Addresses, tokens, and when to try again."""
+"""Getting to the scheduler: what is shown, and what it means that there is no socket."""
 
 from __future__ import annotations
 
-import random
 import socket
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 import pytest
+from websockets.asyncio.server import serve
+from websockets.datastructures import Headers
+from websockets.http11 import Response
 
-from lingua_scheduler.sdk._connect import Address, Backoff, Unreachable, fetch_audio, headers_of, open_socket, token_of
+from lingua_scheduler.core.refusal import refuse
+from lingua_scheduler.protocol.codec import encode
+from lingua_scheduler.protocol.errors import CloseCode, error_message, farewell, refusal_body
+from lingua_scheduler.sdk import Node
+from lingua_scheduler.sdk._address import Address
+from lingua_scheduler.sdk._connect import announced, fetch_audio, headers_of, open_socket, token_of, version_of_us
+from lingua_scheduler.sdk.client_errors import Refused, Unreachable
 
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
-@pytest.mark.parametrize(
-    ("url", "http", "ws"),
-    [
-        ("http://127.0.0.1:5010", "http://127.0.0.1:5010/x", "ws://127.0.0.1:5010/x"),
-        ("https://lingua.example.com/", "https://lingua.example.com/x", "wss://lingua.example.com/x"),
-        ("ws://host:1", "http://host:1/x", "ws://host:1/x"),
-        ("wss://host/lingua", "https://host/lingua/x", "wss://host/lingua/x"),
-        ("gpu-box:5010", "http://gpu-box:5010/x", "ws://gpu-box:5010/x"),
-        ("http://[::1]:5010", "http://[::1]:5010/x", "ws://[::1]:5010/x"),
-    ],
-)
-def test_any_scheme_names_the_same_door(url: str, http: str, ws: str) -> None:
-    address = Address.parse(url)
-    assert (address.http("/x"), address.ws("/x")) == (http, ws)
+    from websockets.asyncio.server import ServerConnection
+    from websockets.http11 import Request
 
-
-@pytest.mark.parametrize(
-    "url", ["ftp://host", "http://", "http://host:port", "http://user:secret@host", "http://h?a=1", "http://h#a"]
-)
-def test_what_is_no_address_says_what_one_looks_like(url: str) -> None:
-    with pytest.raises(ValueError, match=r"it looks like http://127\.0\.0\.1:5010"):
-        Address.parse(url)
+AGENT = f"lingua-scheduler/{version('lingua-scheduler')}"
 
 
-def test_without_a_url_the_environment_counts_and_then_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LINGUA_URL", raising=False)
+def test_a_token_is_that_of_the_environment_unless_one_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LINGUA_TOKEN", raising=False)
-    assert str(Address.parse()) == "http://127.0.0.1:5010"
     assert token_of(None) is None
-    monkeypatch.setenv("LINGUA_URL", "https://there")
     monkeypatch.setenv("LINGUA_TOKEN", "secret")
-    assert str(Address.parse()) == "https://there"
-    assert str(Address.parse("http://here")) == "http://here"
     assert (token_of(None), token_of("mine")) == ("secret", "mine")
-    assert (headers_of("mine"), headers_of(None)) == ({"authorization": "Bearer mine"}, {})
 
 
-@pytest.mark.parametrize(
-    ("url", "is_loopback"),
-    [
-        ("http://127.0.0.1:1", True),
-        ("http://[::1]", True),
-        ("http://localhost", True),
-        ("http://a.localhost", True),
-        ("http://10.0.0.1", False),
-        ("http://example.com", False),
-    ],
-)
-def test_no_proxy_is_asked_for_this_machine(url: str, is_loopback: bool) -> None:
-    assert Address.parse(url).is_loopback is is_loopback
-
-
-def test_the_bound_doubles_up_to_the_most_and_begins_anew() -> None:
-    backoff = Backoff(first_s=0.2, most_s=1.0, draw=lambda _, most: most)
-    assert [round(backoff.next_s(), 3) for _ in range(5)] == [0.2, 0.4, 0.8, 1.0, 1.0]
-    backoff.reset()
-    assert backoff.next_s() == 0.2
-    assert backoff.next_s(hint_s=0.9) == 0.9
-    assert backoff.next_s(hint_s=60.0) == 1.0
-    for _ in range(2_000):
-        backoff.next_s()
-    assert backoff.next_s() == 1.0
-
-
-def test_any_moment_up_to_the_bound_is_as_likely() -> None:
-    """A thousand nodes that lost the same scheduler: no tenth of the time gets many more of them than another."""
-    draw = random.Random(1).uniform
-    tenths = [int(Backoff(first_s=1.0, draw=draw).next_s() * 10) for _ in range(1_000)]
-    assert set(tenths) == set(range(10))
-    assert max(tenths.count(tenth) for tenth in range(10)) < 150
+def test_everybody_says_which_library_he_is() -> None:
+    assert version_of_us() == version("lingua-scheduler")
+    assert headers_of(None) == {"user-agent": AGENT}
+    assert headers_of("mine") == {"user-agent": AGENT, "authorization": "Bearer mine"}
+    assert Node(["en"]).declaration_of().version == version("lingua-scheduler")
 
 
 async def test_where_nobody_listens_another_try_may_help() -> None:
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))
         address = Address.parse(f"http://127.0.0.1:{unheard.getsockname()[1]}")
-        with pytest.raises(Unreachable, match="111"):
+        with pytest.raises(Unreachable, match="111") as nobody:
             await open_socket(address, "/ws/node")
+        assert (nobody.value.code, nobody.value.retryable) == ("UNREACHABLE", True)
         with pytest.raises(Unreachable, match="111"):
             await fetch_audio(address, "audio-1", None, "node-1")
+
+
+async def test_whoever_listens_and_says_nothing_is_not_waited_for_long() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = Address.parse(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(Unreachable, match=r"no answer within 0\.1 s"):
+            await open_socket(address, "/ws/node", timeout_s=0.1)
+
+
+@asynccontextmanager
+async def door(status: int, body: bytes, **headers: str) -> AsyncIterator[Address]:
+    """Whatever is asked for, this is the answer."""
+
+    def answer(_: ServerConnection, request: Request) -> Response:
+        assert request.headers["user-agent"] == AGENT
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return Response(status, "", Headers(named | {"content-length": str(len(body)), "connection": "close"}), body)
+
+    async def nobody(_: ServerConnection) -> None:
+        raise AssertionError("nobody gets here")
+
+    async with serve(nobody, "127.0.0.1", 0, process_request=answer) as server:
+        yield Address.parse(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
+
+
+async def refused_by(address: Address) -> Refused:
+    with pytest.raises(Refused) as refused:
+        await open_socket(address, "/ws/node", "a-token")
+    return refused.value
+
+
+async def test_a_scheduler_says_itself_whether_and_when_to_come_again() -> None:
+    body = encode(refusal_body(refuse("SHUTTING_DOWN"), "trace-1", retry_after_ms=2_500))
+    async with door(503, body, retry_after="3") as address:
+        refused = await refused_by(address)
+    assert (refused.code, refused.retryable, refused.retry_after) == ("SHUTTING_DOWN", True, 2.5)
+    assert refused.trace_id == "trace-1"
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "code", "retryable", "retry_after"),
+    [
+        (400, {}, "REFUSED", False, None),
+        (401, {}, "UNAUTHENTICATED", False, None),
+        (403, {}, "FORBIDDEN", False, None),
+        (404, {}, "NOT_FOUND", False, None),
+        (429, {"retry_after": "7"}, "RATE_LIMITED", True, 7.0),
+        (502, {}, "REFUSED", True, None),
+        (503, {"retry_after": "Wed, 21 Oct 2026 07:28:00 GMT"}, "REFUSED", True, None),
+    ],
+)
+@pytest.mark.parametrize("body", [b"", b"<h1>a gateway</h1>", b'{"error": "ours"}', b"\xff"])
+async def test_of_anybody_else_the_status_counts(
+    status: int, headers: dict[str, str], code: str, retryable: bool, retry_after: float | None, body: bytes
+) -> None:
+    async with door(status, body, **headers) as address:
+        refused = await refused_by(address)
+    assert (refused.code, refused.retryable, refused.retry_after) == (code, retryable, retry_after)
+    assert f"({status})" in refused.detail
+
+
+async def test_a_proxy_that_cannot_be_used_is_told_and_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("socks_proxy", "socks5://127.0.0.1:1")
+    refused = await refused_by(Address.parse("http://192.0.2.1:1"))
+    assert (refused.code, refused.retryable) == ("PROXY_UNUSABLE", False)
+
+
+def test_only_the_error_that_announced_a_close_counts_for_it() -> None:
+    goodbye = farewell(CloseCode.RESTART, after_ms=700)
+    assert announced(goodbye, CloseCode.RESTART) is goodbye
+    about_something_else = error_message(refuse("RATE_LIMITED"))
+    for code in (CloseCode.RESTART, 1006, 1000, 4999, None):
+        assert announced(about_something_else, code) is None
+    assert announced(None, CloseCode.RESTART) is None

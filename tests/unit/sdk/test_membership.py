@@ -12,7 +12,7 @@ from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import error_message
 from lingua_scheduler.protocol.node import JobStopped, NodeHeartbeat, NodeRegister, NodeRegisterAck
-from lingua_scheduler.sdk._connect import Refused
+from lingua_scheduler.sdk.client_errors import Refused
 from lingua_scheduler.sdk.nodes.attempts import Attempts, Ping, Say
 from lingua_scheduler.sdk.nodes.membership import Act, ComeAgain, GiveUp, Joined, Leave, Membership, Note
 from tests.unit.sdk.test_attempts import assign
@@ -126,12 +126,19 @@ def test_whoever_was_in_once_keeps_trying() -> None:
     membership.lost()
     membership.connected()
     assert heard(membership, error("UNAUTHENTICATED")) == [ComeAgain("UNAUTHENTICATED: because")]
-    assert membership.refused(Refused("no")) == ComeAgain("no")
+    assert membership.refused(Refused("FORBIDDEN", "no")) == ComeAgain("FORBIDDEN: no")
 
 
-def test_without_a_socket_a_no_for_good_is_one() -> None:
-    refused = Refused("there is nothing")
-    assert member()[0].refused(refused) == GiveUp(refused)
+def test_without_a_socket_a_no_for_good_is_one_and_says_what_to_do() -> None:
+    verdict = member()[0].refused(Refused("NOT_FOUND", "nothing", trace_id="t"))
+    assert isinstance(verdict, GiveUp)
+    assert str(verdict.error) == "NOT_FOUND: nothing (there is no Lingua scheduler at this address)"
+    assert (verdict.error.retryable, verdict.error.trace_id) == (False, "t")
+
+
+def test_without_a_socket_a_no_that_may_change_is_asked_again_in_time() -> None:
+    busy = Refused("RATE_LIMITED", "too many", retryable=True, retry_after=7.0)
+    assert member()[0].refused(busy) == ComeAgain("RATE_LIMITED: too many", 7.0)
 
 
 def test_a_restart_says_when_to_come_back() -> None:
@@ -141,6 +148,15 @@ def test_a_restart_says_when_to_come_back() -> None:
     assert heard(membership, error("SHUTTING_DOWN")) == [Note("SHUTTING_DOWN: because")]
     assert membership.lost(1012, "restart") == ComeAgain("closed with 1012: restart", 1.0)
     membership.connected()
+    assert membership.lost(1006) == ComeAgain("the connection broke", 0.0)
+
+
+def test_an_error_about_something_else_keeps_it_away_no_longer() -> None:
+    """Its jobs are left to it for half a second."""
+    membership, _ = member()
+    membership.connected()
+    heard(membership, ACK)
+    heard(membership, error("RATE_LIMITED"))
     assert membership.lost(1006) == ComeAgain("the connection broke", 0.0)
 
 

@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.sdk._connect import Address, Refused
+from lingua_scheduler.sdk._address import DEFAULT_URL, Address
+from lingua_scheduler.sdk.client_errors import Refused
 from lingua_scheduler.sdk.nodes.check import Checker, hum, lines_of, read_wav
 from lingua_scheduler.sdk.nodes.logs import JsonLines, Lines, write_logs
 from lingua_scheduler.sdk.nodes.reload import UNDER_RELOAD, become_reloader, can_reload
@@ -43,9 +44,15 @@ def main(node: Node, arguments: Sequence[str] | None = None) -> int:
             return _dev(node, reloads=said.reload)
         write_logs(JsonLines())
         return asyncio.run(_serve(node))
-    except (ValueError, OSError, Refused) as error:
-        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)  # noqa: T201 - for a person
-        return _WRONG
+    except Refused as refused:
+        return _say_wrong(f"the scheduler refuses: {refused}")
+    except (ValueError, OSError) as error:
+        return _say_wrong(str(error))
+
+
+def _say_wrong(text: str) -> int:
+    print(f"{Path(sys.argv[0]).name}: {text}", file=sys.stderr)  # noqa: T201 - for a person
+    return _WRONG
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -58,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     dev.add_argument("--no-reload", dest="reload", action="store_false", help="do not look at the files")
     start = commands.add_parser("start", help="join the scheduler and serve: JSON logs, SIGTERM drains")
     for one in (dev, start):
-        one.add_argument("--url", help="where the scheduler is [default: LINGUA_URL, else http://127.0.0.1:5010]")
+        one.add_argument("--url", help=f"where the scheduler is [default: LINGUA_URL, else {DEFAULT_URL}]")
     return parser
 
 

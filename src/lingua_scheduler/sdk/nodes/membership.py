@@ -21,7 +21,8 @@ from lingua_scheduler.protocol.node import (
     ToNode,
     read_to_node,
 )
-from lingua_scheduler.sdk._connect import Refused
+from lingua_scheduler.sdk._connect import announced
+from lingua_scheduler.sdk.client_errors import Refused, refused_by, seconds
 from lingua_scheduler.sdk.nodes.attempts import Act as AttemptAct
 from lingua_scheduler.sdk.nodes.attempts import Say
 
@@ -35,6 +36,7 @@ _HINTS: Final = {
     "UNAUTHENTICATED": "give a token as token=, or in LINGUA_TOKEN",
     "FORBIDDEN": "this token does not let a node in",
     "NODE_ID_CONFLICT": "give this node another node_id",
+    "NOT_FOUND": "there is no Lingua scheduler at this address",
 }
 #: What a socket that was not closed at all seems to be closed with.
 _ABNORMAL: Final = 1006
@@ -86,7 +88,7 @@ class Membership:
         #: It was in the fleet at least once: then no refusal is for good, for it may be about to change.
         self._was_in = False
         self._is_in = False
-        self._retry_after_s = 0.0
+        self._last_error: ErrorMessage | None = None
         self.node_id = declaration.node_id
         self.interval_s = 15.0
 
@@ -102,7 +104,7 @@ class Membership:
 
     def connected(self) -> list[Act]:
         """The socket is open: say who we are, what we were, and what we have in hand."""
-        self._retry_after_s = 0.0
+        self._last_error = None
         register = msgspec.structs.replace(
             self._declaration,
             node_id=self.node_id,
@@ -118,13 +120,17 @@ class Membership:
         self._is_in = False
         self._attempts.lost()
         if code == CloseCode.REPLACED:
-            return GiveUp(Refused(_REPLACED.format(self.node_id), "REPLACED"))
+            return GiveUp(Refused("REPLACED", _REPLACED.format(self.node_id)))
+        error = announced(self._last_error, code)
         said = "the connection broke" if code in {None, _ABNORMAL} else f"closed with {code}"
-        return ComeAgain(f"{said}: {reason}" if reason else said, self._retry_after_s)
+        return ComeAgain(f"{said}: {reason}" if reason else said, _asked_s(error))
 
     def refused(self, error: Refused) -> ComeAgain | GiveUp:
-        """There was no socket."""
-        return ComeAgain(str(error)) if self._was_in else GiveUp(error)
+        """There was no socket, or not for us."""
+        if error.retryable or self._was_in:
+            return ComeAgain(str(error), error.retry_after or 0.0)
+        hint = f"{error.detail} ({_HINTS[error.code]})" if error.code in _HINTS else error.detail
+        return GiveUp(Refused(error.code, hint, trace_id=error.trace_id))
 
     def beat(self, load: dict[str, float] | None = None) -> list[Act]:
         """A sign of life, and what we really work on."""
@@ -179,13 +185,14 @@ class Membership:
 
     def _error(self, error: ErrorMessage) -> list[Act]:
         """Before we are in it is the answer to the registration, or comes before a close."""
-        self._retry_after_s = (error.retry_after_ms or 0) / 1000
+        self._last_error = error
         if self._is_in:
-            return [Note(f"{error.code}: {error.message}")]
-        if error.retryable or self._was_in:
-            return [ComeAgain(f"{error.code}: {error.message}", self._retry_after_s)]
-        hint = f" ({_HINTS[error.code]})" if error.code in _HINTS else ""
-        return [GiveUp(Refused(f"the scheduler refuses: {error.code}: {error.message}{hint}", error.code))]
+            return [Note(f"{error.error}: {error.detail}")]
+        return [self.refused(refused_by(error))]
+
+
+def _asked_s(error: ErrorMessage | None) -> float:
+    return 0.0 if error is None else seconds(error.retry_after_ms) or 0.0
 
 
 _PERCENT: Final = {"cpu": "cpu_percent", "gpu": "gpu_percent", "mem": "mem_percent"}

@@ -12,7 +12,8 @@ from lingua_scheduler.core.ids import check_id, check_int
 from lingua_scheduler.core.node import MAX_SLOTS
 from lingua_scheduler.protocol.node import NodeRegister
 from lingua_scheduler.protocol.registration import Services
-from lingua_scheduler.sdk._connect import Address, token_of
+from lingua_scheduler.sdk._address import address_of
+from lingua_scheduler.sdk._connect import token_of, version_of_us
 from lingua_scheduler.sdk.nodes.attempts import Attempts
 from lingua_scheduler.sdk.nodes.membership import Membership
 from lingua_scheduler.sdk.nodes.runner import Runner
@@ -62,7 +63,7 @@ class Node:
         named = node_id or os.environ.get("LINGUA_NODE_ID")
         self.node_id = None if named is None else check_id("node_id", named)
         self.max_jobs = check_int("max_jobs", max_jobs, 1, MAX_SLOTS)
-        self.address = Address.parse(url)
+        self.address = address_of(url)
         self.drain_s = drain_s
         self._token = token_of(token)
         self._audio = audio
@@ -194,6 +195,6 @@ def _declaration(
         "labels": None if labels is None else dict(labels),
         "accept_public_jobs": public,
         "advanced_features": _TELLS + _FEATURES[audio],
-        "version": "lingua-sdk",
+        "version": version_of_us(),
         "platform": platform.system().lower(),
     }

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final, assert_never
 from websockets.exceptions import ConnectionClosed
 
 from lingua_scheduler.protocol.codec import encode
-from lingua_scheduler.sdk._connect import Backoff, Refused, Unreachable, fetch_audio, open_socket
+from lingua_scheduler.sdk._backoff import Backoff
+from lingua_scheduler.sdk._connect import fetch_audio, open_socket
+from lingua_scheduler.sdk.client_errors import Refused, Unreachable
 from lingua_scheduler.sdk.nodes.attempts import Begin, Ping, Say, Stop
 from lingua_scheduler.sdk.nodes.membership import ComeAgain, GiveUp, Joined, Leave, Note
 from lingua_scheduler.sdk.nodes.work import Work, in_thread, is_async
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from websockets.asyncio.client import ClientConnection
 
-    from lingua_scheduler.sdk._connect import Address
+    from lingua_scheduler.sdk._address import Address
     from lingua_scheduler.sdk.nodes.attempts import Answer, Attempts, Key
     from lingua_scheduler.sdk.nodes.membership import Act, Membership
     from lingua_scheduler.sdk.nodes.work import Handler
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 
 #: A socket that lived so long was a good one: the next try is the first again.
 _GOOD_S: Final = 5.0
-#: The longest wait between two tries. A scheduler that restarts leaves a node its jobs for ten seconds.
-_MOST_S: Final = 5.0
 #: More than this waits to be written: partials are left out.
 _MANY: Final = 64
 #: So long a heartbeat waits for `load_fn`; then the last load is said again.
@@ -68,7 +68,7 @@ class Runner:
         self._last_load: dict[str, float] | None = None
         self._measuring: asyncio.Task[None] | None = None
         self._work = Work(handler, self._fetch, self)
-        self._backoff = Backoff(most_s=_MOST_S)
+        self._backoff = Backoff()
         self._outbox: deque[Say | Ping] = deque()
         self._has_mail = asyncio.Event()
         self._draining = asyncio.Event()
@@ -144,7 +144,7 @@ class Runner:
             socket = await open_socket(self._address, "/ws/node", self._token)
         except Unreachable as away:
             hint = " (`lingua serve` starts one)" if self._address.is_loopback else ""
-            return ComeAgain(f"no scheduler at {self._address}: {away}{hint}")
+            return ComeAgain(f"no scheduler at {self._address}: {away.detail}{hint}")
         except Refused as refused:
             return self._membership.refused(refused)
         clock = asyncio.get_running_loop().time
