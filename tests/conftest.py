@@ -1,4 +1,4 @@
-"""One real engine for the whole run; a test's isolation is its key prefix."""
+"""One real engine for the whole run; a test's isolation is its key prefix. And what tests of many kinds stand on."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.support.house import House
+from tests.support.proxy import Proxy
 from tests.support.servers import start_server
 from tests.support.world import World
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
     from tests.support.servers import Server
 
@@ -44,3 +47,25 @@ async def world(server: Server) -> AsyncIterator[World]:
     yield world
     await world.check()
     await world.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Server]:
+    """An engine of its own, that keeps what it acknowledged when it is killed."""
+    server = start_server(tmp_path, "--appendonly", "yes", "--appendfsync", "no")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+async def house(server: Server) -> AsyncIterator[House]:
+    """The whole scheduler in this process, on real sockets and a real engine, as it comes."""
+    async with House(server.url).open() as house:
+        yield house
+
+
+@pytest.fixture
+async def network(house: House) -> AsyncIterator[Proxy]:
+    """The way to the house, which can fail."""
+    async with Proxy(house.port) as network:
+        yield network

@@ -1,4 +1,4 @@
-"""A real browser whose microphone plays a tone, a page that may call the scheduler, and a network that can fail."""
+"""A real browser whose microphone plays a tone, and a page that may call the scheduler."""
 
 from __future__ import annotations
 
@@ -14,16 +14,11 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from playwright.async_api import async_playwright
 
-from tests.support.house import House
-from tests.support.proxy import Proxy
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
     from playwright.async_api import Browser, Page
-
-    from tests.support.servers import Server
 
 TONE_HZ: Final = 440
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
@@ -85,19 +80,6 @@ async def serve_page() -> AsyncIterator[str]:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-
-
-@pytest.fixture
-async def house(server: Server) -> AsyncIterator[House]:
-    async with House(server.url).open() as house:
-        yield house
-
-
-@pytest.fixture
-async def network(house: House) -> AsyncIterator[Proxy]:
-    """The way from the browser to the house."""
-    async with Proxy(house.port) as network:
-        yield network
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.conftest import TONE_HZ, find_browser
-from tests.support.house import House, eventually
+from tests.support.house import House, eventually, is_away
 from tests.support.people import PATIENCE_S
 from tests.support.proxy import Proxy
 
@@ -71,16 +71,6 @@ async def ends(page: Page) -> list[tuple[int, str]]:
     """Which utterance, and what it means or why it is missing."""
     items: list[dict[str, Any]] = await page.evaluate("items.filter(item => item.type !== 'partial')")
     return [(item["utteranceIndex"], item.get("textTranslated") or item["reason"]) for item in items]
-
-
-async def is_away(house: House, session_id: str) -> None:
-    session = house.serving.desk.sessions.get(session_id)
-    assert session is not None
-
-    async def look() -> bool:
-        return session.connection is None
-
-    await eventually(look)
 
 
 def frequency(audio: bytes) -> float:

@@ -6,19 +6,14 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
 
-from tests.support.house import House, eventually
+from tests.support.house import House
 from tests.support.people import PATIENCE_S
-from tests.support.sdk_nodes import RESULT, Held, node_at, running
+from tests.support.sdk_nodes import RESULT, Held, good, is_free, node_at, running
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from lingua_scheduler.sdk import Job
     from tests.support.servers import Server
-
-
-async def used(house: House, node_id: str = "sdk-1") -> int:
-    number: int = (await house.get(f"/v1/nodes/{node_id}"))["used"]
-    return number
 
 
 async def test_a_cancelled_job_cancels_its_handler_and_frees_its_slot(house: House) -> None:
@@ -29,12 +24,8 @@ async def test_a_cancelled_job_cancels_its_handler_and_frees_its_slot(house: Hou
         await house.post("/v1/job/cancel", {"job_id": placed["job_id"], "reason": "he hung up"})
         await handler.has(cancelled=1)
         assert handler.cancelled[0].is_cancelled
-        await eventually(lambda: is_free(house))
+        await is_free(house)
     assert (await house.ended(placed["job_id"]))["state"] == "CANCELLED"
-
-
-async def is_free(house: House) -> bool:
-    return await used(house) == 0
 
 
 async def test_a_handler_that_blocks_keeps_its_slot_until_it_returns_and_its_result_is_dropped(house: House) -> None:
@@ -52,9 +43,9 @@ async def test_a_handler_that_blocks_keeps_its_slot_until_it_returns_and_its_res
         assert await asyncio.to_thread(began.wait, PATIENCE_S)
         await house.post("/v1/job/cancel", {"job_id": placed["job_id"]})
         assert await asyncio.to_thread(noticed.wait, PATIENCE_S)
-        assert await used(house) == 1
+        assert (await house.get("/v1/nodes/sdk-1"))["used"] == 1
         go.set()
-        await eventually(lambda: is_free(house))
+        await is_free(house)
     job = await house.ended(placed["job_id"])
     assert (job["state"], job["result"]) == ("CANCELLED", None)
 
@@ -62,9 +53,6 @@ async def test_a_handler_that_blocks_keeps_its_slot_until_it_returns_and_its_res
 async def test_a_handler_that_never_returns_is_cancelled_by_the_run_timeout_and_its_job_moves_on(
     server: Server,
 ) -> None:
-    async def good(_: Job) -> dict[str, str]:
-        return RESULT
-
     handler = Held()
     house = House(
         server.url, **{"jobs.run_timeout_ms": 400, "jobs.reservation_ttl_ms": 400, "loops.relay_lease_ms": 300}
@@ -96,5 +84,5 @@ async def test_a_handler_that_will_not_be_cancelled_answers_nothing_more(house: 
         await asyncio.wait_for(began.wait(), PATIENCE_S)
         await house.post("/v1/job/cancel", {"job_id": placed["job_id"]})
         await asyncio.wait_for(ended.wait(), PATIENCE_S)
-        await eventually(lambda: is_free(house))
+        await is_free(house)
     assert (await house.ended(placed["job_id"]))["result"] is None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import io
-import wave
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,27 +13,13 @@ from lingua_scheduler.sdk import Client
 from lingua_scheduler.sdk.client_errors import ClientError, NoResult, Refused, Unreachable
 from lingua_scheduler.sdk.client_items import Missing, Partial, Result
 from tests.support.house import House, eventually
+from tests.support.sdk_clients import TENTH, all_of, ends, wav
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from lingua_scheduler.sdk.client_items import Item
-    from lingua_scheduler.sdk.client_stream import Stream
-    from tests.support.house import Doors
     from tests.support.people import Node
     from tests.support.servers import Server
 
-#: A tenth of a second.
-TENTH = bytes(3_200)
 TOKEN = "a-token-for-sessions"  # noqa: S105 - of this test
-
-
-def url(house: Doors) -> str:
-    return f"http://127.0.0.1:{house.port}"
-
-
-async def all_of(said: AsyncIterator[Partial | Result]) -> list[Item]:
-    return [one async for one in said]
 
 
 async def result_of(node: Node, **said: object) -> None:
@@ -43,30 +27,11 @@ async def result_of(node: Node, **said: object) -> None:
     await node.result(await node.job(), **said)
 
 
-async def ends(stream: Stream, number: int) -> list[Item]:
-    found: list[Item] = []
-    while len(found) < number:
-        item = await anext(stream)
-        if not isinstance(item, Partial):
-            found.append(item)
-    return found
-
-
-def wav(rate: int) -> bytes:
-    file = io.BytesIO()
-    with wave.open(file, "wb") as writer:
-        writer.setnchannels(1)
-        writer.setsampwidth(2)
-        writer.setframerate(rate)
-        writer.writeframes(TENTH)
-    return file.getvalue()
-
-
 # One utterance.
 
 
 async def test_an_utterance_is_understood_bit_by_bit_and_then_translated(house: House) -> None:
-    async with house.node() as node, Client(url(house)) as client:
+    async with house.node() as node, Client(house.url) as client:
         await node.register()
         saying = client.translate(TENTH, src="en", tgt="zh", speak=True)
         first = asyncio.ensure_future(anext(saying))
@@ -99,7 +64,7 @@ async def test_an_utterance_is_understood_bit_by_bit_and_then_translated(house: 
 
 
 async def test_a_wav_file_says_itself_what_it_is(house: House) -> None:
-    async with house.node() as node, Client(url(house)) as client:
+    async with house.node() as node, Client(house.url) as client:
         await node.register()
         saying = asyncio.create_task(all_of(client.translate(wav(8_000), src="en", tgt="zh")))
         job = await node.job()
@@ -109,7 +74,7 @@ async def test_a_wav_file_says_itself_what_it_is(house: House) -> None:
 
 
 async def test_translations_one_after_the_other_share_a_session_and_others_do_not_wait(house: House) -> None:
-    async with house.node() as node, Client(url(house)) as client:
+    async with house.node() as node, Client(house.url) as client:
         await node.register(slots=4)
         slow = asyncio.create_task(all_of(client.translate(TENTH, src="en", tgt="zh")))
         slow_job = await node.job()
@@ -127,7 +92,7 @@ async def test_translations_one_after_the_other_share_a_session_and_others_do_no
 
 
 async def test_whoever_stops_listening_leaves_no_session_in_use(house: House) -> None:
-    async with house.node() as node, Client(url(house)) as client:
+    async with house.node() as node, Client(house.url) as client:
         await node.register(slots=4)
         saying = client.translate(TENTH, src="en", tgt="zh")
         first = asyncio.ensure_future(anext(saying))
@@ -146,7 +111,7 @@ async def test_whoever_stops_listening_leaves_no_session_in_use(house: House) ->
 
 
 async def test_nobody_who_could_do_it_is_an_error_that_does_not_go_away(house: House) -> None:
-    async with Client(url(house)) as client:
+    async with Client(house.url) as client:
         with pytest.raises(NoResult) as caught:
             await all_of(client.translate(TENTH, src="en", tgt="zh"))
         error = caught.value
@@ -156,7 +121,7 @@ async def test_nobody_who_could_do_it_is_an_error_that_does_not_go_away(house: H
 
 
 async def test_no_room_is_an_error_that_says_when_to_come_again(house: House) -> None:
-    async with house.node() as node, Client(url(house)) as client:
+    async with house.node() as node, Client(house.url) as client:
         await node.register(slots=1)
         busy = asyncio.create_task(all_of(client.translate(TENTH, src="en", tgt="zh")))
         job = await node.job()
@@ -172,7 +137,7 @@ async def test_no_room_is_an_error_that_says_when_to_come_again(house: House) ->
 
 
 async def test_a_job_that_failed_is_an_error(house: House) -> None:
-    async with house.node() as node, Client(url(house)) as client:
+    async with house.node() as node, Client(house.url) as client:
         await node.register()
         saying = asyncio.create_task(
             all_of(client.translate(TENTH, src="en", tgt="zh", options=Options(timeout_ms=300)))
@@ -184,14 +149,14 @@ async def test_a_job_that_failed_is_an_error(house: House) -> None:
 
 
 async def test_too_much_audio_is_refused_before_it_costs_the_connection(house: House) -> None:
-    async with Client(url(house)) as client:
+    async with Client(house.url) as client:
         with pytest.raises(Refused) as caught:
             await all_of(client.translate(bytes(3_000_000), src="en", tgt="zh"))
         assert (caught.value.code, caught.value.retryable) == ("PAYLOAD_TOO_LARGE", False)
 
 
 async def test_a_language_that_nobody_knows_is_refused(house: House) -> None:
-    async with Client(url(house)) as client:
+    async with Client(house.url) as client:
         with pytest.raises(NoResult) as caught:
             await all_of(client.translate(TENTH, src="klingonish", tgt="zh"))
         assert caught.value.code == "INVALID_MESSAGE"
@@ -202,11 +167,11 @@ async def test_a_language_that_nobody_knows_is_refused(house: House) -> None:
 
 async def test_a_token_is_shown_and_a_wrong_one_is_told_at_once(server: Server) -> None:
     async with House(server.url, **{"auth.session_tokens": [TOKEN]}).open() as house:
-        async with Client(url(house), token=TOKEN):
+        async with Client(house.url, token=TOKEN):
             assert len(house.serving.desk.sessions) == 1
         for token in (None, "not-a-token-of-anybody"):
             with pytest.raises(Refused) as caught:
-                await Client(url(house), token=token).__aenter__()
+                await Client(house.url, token=token).__aenter__()
             assert (caught.value.code, caught.value.retryable) == ("UNAUTHENTICATED", False)
 
 
@@ -220,7 +185,7 @@ async def test_nobody_there_is_an_error_that_may_go_away() -> None:
 
 
 async def test_a_stream_is_cut_and_every_piece_ends_in_its_order(house: House) -> None:
-    async with house.node() as node, Client(url(house)) as client, client.stream("en", "zh") as stream:
+    async with house.node() as node, Client(house.url) as client, client.stream("en", "zh") as stream:
         await node.register(slots=4)
         for number in range(3):
             await stream.send(bytes([number]) * 3_200)
@@ -237,7 +202,7 @@ async def test_a_stream_is_cut_and_every_piece_ends_in_its_order(house: House) -
 
 
 async def test_what_is_said_last_needs_no_cut(house: House) -> None:
-    async with house.node() as node, Client(url(house)) as client, client.stream("en", "zh") as stream:
+    async with house.node() as node, Client(house.url) as client, client.stream("en", "zh") as stream:
         await node.register()
         await stream.send(bytes(200_000))
         await stream.end()
@@ -248,7 +213,7 @@ async def test_what_is_said_last_needs_no_cut(house: House) -> None:
 
 
 async def test_a_stream_tells_what_is_missing_and_goes_on(house: House) -> None:
-    async with house.node() as node, Client(url(house)) as client:
+    async with house.node() as node, Client(house.url) as client:
         await node.register()
         async with client.stream("en", "zh", options=Options(timeout_ms=300)) as stream:
             await stream.send(TENTH)
@@ -266,7 +231,7 @@ async def test_a_stream_tells_what_is_missing_and_goes_on(house: House) -> None:
 
 async def test_what_was_iterated_is_confirmed_and_what_was_closed_is_forgotten(house: House) -> None:
     sessions = house.serving.desk.sessions
-    async with house.node() as node, Client(url(house)) as client:
+    async with house.node() as node, Client(house.url) as client:
         await node.register()
         async with client.stream("en", "zh") as stream:
             await stream.send(TENTH)
@@ -290,7 +255,7 @@ async def test_what_was_iterated_is_confirmed_and_what_was_closed_is_forgotten(h
 
 
 async def test_whoever_still_waits_when_it_is_left_is_told_so(house: House) -> None:
-    async with Client(url(house)) as client:
+    async with Client(house.url) as client:
         async with client.stream("en", "zh") as stream:
             waiting = asyncio.ensure_future(anext(stream))
             await asyncio.sleep(0)
@@ -306,7 +271,7 @@ async def test_whoever_still_waits_when_it_is_left_is_told_so(house: House) -> N
 
 
 async def test_a_stream_can_be_paired_with_a_node(house: House) -> None:
-    async with house.node() as node, house.node("other") as other, Client(url(house)) as client:
+    async with house.node() as node, house.node("other") as other, Client(house.url) as client:
         await node.register()
         await other.register()
         code = (await house.post("/v1/nodes/other/pairing", {}))["pairing_code"]
@@ -320,7 +285,7 @@ async def test_a_stream_can_be_paired_with_a_node(house: House) -> None:
 async def test_an_app_that_does_not_iterate_loses_no_result(house: House) -> None:
     """So much comes that the library reads no more: it waits at the scheduler."""
     speech = base64.b64encode(bytes(600_000)).decode()
-    async with house.node() as node, Client(url(house), max_held_bytes=1_000_000) as client:
+    async with house.node() as node, Client(house.url, max_held_bytes=1_000_000) as client:
         await node.register(slots=64)
         async with client.stream("en", "zh") as stream:
             for number in range(24):
@@ -339,7 +304,7 @@ async def test_an_app_that_does_not_iterate_loses_no_result(house: House) -> Non
 async def test_a_scheduler_that_wants_less_makes_the_sender_wait(server: Server) -> None:
     """One a second: whoever does not wait loses utterances."""
     rates = {"rates.utterances_per_s": 1, "rates.utterances_burst": 1}
-    async with House(server.url, **rates).open() as house, house.node() as node, Client(url(house)) as client:
+    async with House(server.url, **rates).open() as house, house.node() as node, Client(house.url) as client:
         await node.register(slots=8)
         async with client.stream("en", "zh") as stream:
             for _ in range(2):

@@ -11,73 +11,18 @@ import pytest
 
 from lingua_scheduler.sdk import Client
 from lingua_scheduler.sdk.client_errors import SessionLost, Unreachable
-from lingua_scheduler.sdk.client_items import Partial, Result
-from tests.support.house import House, Scheduler, empty, eventually
+from lingua_scheduler.sdk.client_items import Result
+from tests.support.house import House, Scheduler, empty, eventually, is_away
 from tests.support.people import PATIENCE_S
 from tests.support.proxy import Proxy
-from tests.support.servers import start_server
+from tests.support.sdk_clients import TENTH, ends, rest, shown, translated, utter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from lingua_scheduler.sdk.client_items import Item
-    from lingua_scheduler.sdk.client_stream import Stream
     from tests.support.servers import Server
-
-TENTH = bytes(3_200)
-
-
-def url(port: int) -> str:
-    return f"http://127.0.0.1:{port}"
-
-
-async def ends(stream: Stream, number: int) -> list[Item]:
-    found: list[Item] = []
-    async with asyncio.timeout(PATIENCE_S):
-        while len(found) < number:
-            item = await anext(stream)
-            if not isinstance(item, Partial):
-                found.append(item)
-    return found
-
-
-async def rest(stream: Stream) -> list[Item]:
-    await stream.end()
-    async with asyncio.timeout(PATIENCE_S):
-        return [item async for item in stream]
-
-
-def shown(items: list[Item]) -> list[tuple[int, str]]:
-    """Which utterance, and what it means."""
-    assert all(isinstance(item, Result) for item in items), items
-    return [(item.utterance_index, item.text_translated) for item in items if isinstance(item, Result)]
-
-
-async def all_of(client: Client) -> list[Item]:
-    """What one utterance comes to."""
-    async with asyncio.timeout(PATIENCE_S):
-        return [item async for item in client.translate(TENTH, src="en", tgt="zh")]
-
-
-async def utter(stream: Stream, number: int) -> None:
-    await stream.send(bytes([number]) * 3_200)
-    await stream.cut()
-
-
-async def is_away(house: House, session_id: str) -> None:
-    """Until the scheduler knows that the client is gone."""
-    session = house.serving.desk.sessions.get(session_id)
-    assert session is not None
-
-    async def look() -> bool:
-        return session.connection is None
-
-    await eventually(look)
 
 
 async def test_results_that_came_while_it_was_away_come_once_in_order(house: House, network: Proxy) -> None:
-    async with house.node() as node, Client(url(network.port)) as client, client.stream("en", "zh") as stream:
+    async with house.node() as node, Client(network.http) as client, client.stream("en", "zh") as stream:
         await node.register(slots=8)
         for number in range(4):
             await utter(stream, number)
@@ -98,7 +43,7 @@ async def test_results_that_came_while_it_was_away_come_once_in_order(house: Hou
 async def test_a_connection_that_breaks_in_the_middle_of_a_result(house: House, network: Proxy, after: int) -> None:
     """Whether it breaks before, within or behind it: the result is handed over once."""
     speech = base64.b64encode(bytes(300_000)).decode()
-    async with house.node() as node, Client(url(network.port)) as client, client.stream("en", "zh") as stream:
+    async with house.node() as node, Client(network.http) as client, client.stream("en", "zh") as stream:
         await node.register(slots=8)
         await utter(stream, 0)
         job = await node.job()
@@ -116,7 +61,7 @@ async def test_a_connection_that_breaks_in_the_middle_of_a_result(house: House, 
 
 @pytest.mark.parametrize("after", [1, 2_000, 3_300, 6_000])
 async def test_audio_that_was_under_way_is_said_again_and_heard_once(house: House, network: Proxy, after: int) -> None:
-    async with house.node() as node, Client(url(network.port)) as client, client.stream("en", "zh") as stream:
+    async with house.node() as node, Client(network.http) as client, client.stream("en", "zh") as stream:
         await node.register(slots=8)
         fault = network.arm("cut", "up", after)
         for number in range(4):
@@ -132,21 +77,21 @@ async def test_audio_that_was_under_way_is_said_again_and_heard_once(house: Hous
 @pytest.mark.parametrize("direction", ["up", "down"])
 async def test_an_utterance_that_was_under_way_is_translated_once(house: House, network: Proxy, direction: str) -> None:
     """It breaks while the utterance is written, or before its first answer is read."""
-    async with house.node() as node, Client(url(network.port)) as client:
+    async with house.node() as node, Client(network.http) as client:
         await node.register(slots=8)
         fault = network.arm("cut", "up" if direction == "up" else "down", 1)
-        saying = asyncio.create_task(all_of(client))
+        saying = asyncio.create_task(translated(client))
         await node.result(await node.job())
         assert shown(await saying) == [(0, "said 0")]
         assert fault.struck.is_set()
-        again = asyncio.create_task(all_of(client))
+        again = asyncio.create_task(translated(client))
         await node.result(await node.job())
         assert shown(await again) == [(1, "said 1")]
         assert [message for message in node.heard if message["type"] == "job_assign"] == []
 
 
 async def test_a_result_that_the_network_swallowed_comes_again(house: House, network: Proxy) -> None:
-    async with house.node() as node, Client(url(network.port)) as client, client.stream("en", "zh") as stream:
+    async with house.node() as node, Client(network.http) as client, client.stream("en", "zh") as stream:
         await node.register(slots=8)
         await utter(stream, 0)
         job = await node.job()
@@ -161,7 +106,7 @@ async def test_a_result_that_the_network_swallowed_comes_again(house: House, net
 async def test_a_network_that_breaks_again_and_again(house: House, network: Proxy) -> None:
     """Every piece is heard once, and answered once, in order."""
     number = 24
-    async with house.node() as node, Client(url(network.port)) as client, client.stream("en", "zh") as stream:
+    async with house.node() as node, Client(network.http) as client, client.stream("en", "zh") as stream:
         await node.register(slots=8)
         heard: list[bytes] = []
 
@@ -187,7 +132,7 @@ async def test_a_network_that_breaks_again_and_again(house: House, network: Prox
 
 
 async def test_whoever_is_away_while_it_ends_gets_the_rest(house: House, network: Proxy) -> None:
-    async with house.node() as node, Client(url(network.port)) as client, client.stream("en", "zh") as stream:
+    async with house.node() as node, Client(network.http) as client, client.stream("en", "zh") as stream:
         await node.register(slots=8)
         await utter(stream, 0)
         job = await node.job()
@@ -208,7 +153,7 @@ async def test_a_session_that_is_kept_no_longer_is_an_error_and_a_translation_be
 ) -> None:
     async with House(server.url, **{"sessions.resume_window_ms": 1_000}).open() as short:
         sessions = short.serving.desk.sessions
-        async with Proxy(short.port) as network, short.node() as node, Client(url(network.port)) as client:
+        async with Proxy(short.port) as network, short.node() as node, Client(network.http) as client:
             await node.register()
             async with client.stream("en", "zh") as stream:
                 network.refusing = True
@@ -224,14 +169,14 @@ async def test_a_session_that_is_kept_no_longer_is_an_error_and_a_translation_be
                 assert caught.value.retryable
                 with pytest.raises(SessionLost):
                     await stream.send(TENTH)
-            saying = asyncio.create_task(all_of(client))
+            saying = asyncio.create_task(translated(client))
             await node.result(await node.job())
             assert shown(await saying) == [(0, "said 0")]
 
 
 async def test_whoever_cannot_come_back_gives_up(house: House, network: Proxy) -> None:
     del house
-    async with Client(url(network.port), resume_for_s=0.3) as client, client.stream("en", "zh") as stream:
+    async with Client(network.http, resume_for_s=0.3) as client, client.stream("en", "zh") as stream:
         network.refusing = True
         network.cut()
         with pytest.raises(Unreachable) as caught:
@@ -239,18 +184,11 @@ async def test_whoever_cannot_come_back_gives_up(house: House, network: Proxy) -
         assert caught.value.retryable
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Server]:
-    server = start_server(tmp_path, "--appendonly", "yes", "--appendfsync", "no")
-    yield server
-    server.stop()
-
-
 async def test_a_scheduler_that_restarts_costs_no_result(store: Server) -> None:
     """It is told to end, and started again at the same place. What is said meanwhile is said then."""
     async with Scheduler(store.url) as scheduler, scheduler.node() as node:
         await node.register(slots=8)
-        async with Client(url(scheduler.port)) as client, client.stream("en", "zh") as stream:
+        async with Client(scheduler.url) as client, client.stream("en", "zh") as stream:
             await utter(stream, 0)
             await node.result(await node.job(utterance_index=0))
             assert shown(await ends(stream, 1)) == [(0, "said 0")]
@@ -275,13 +213,13 @@ async def is_idle(scheduler: Scheduler) -> bool:
 
 async def test_a_translation_after_everything_was_forgotten_begins_anew(store: Server) -> None:
     """The session in which it would have been said is gone, and nobody had anything open in it."""
-    async with Scheduler(store.url) as scheduler, Client(url(scheduler.port)) as client:
+    async with Scheduler(store.url) as scheduler, Client(scheduler.url) as client:
         await scheduler.stop()
         await empty(store)
         await scheduler.start()
         async with scheduler.node() as node:
             await node.register(slots=8)
-            saying = asyncio.create_task(all_of(client))
+            saying = asyncio.create_task(translated(client))
             await node.result(await node.job())
             assert shown(await saying) == [(0, "said 0")]
 
@@ -291,8 +229,8 @@ async def test_a_scheduler_that_is_killed_costs_no_utterance(store: Server) -> N
     settings = {"LINGUA_JOBS__RUN_TIMEOUT_MS": "3000", "LINGUA_JOBS__RESERVATION_TTL_MS": "2000"}
     async with Scheduler(store.url, **settings) as scheduler, scheduler.node() as node:
         await node.register(slots=8)
-        async with Client(url(scheduler.port)) as client:
-            saying = asyncio.create_task(all_of(client))
+        async with Client(scheduler.url) as client:
+            saying = asyncio.create_task(translated(client))
             job = await node.job()
             await scheduler.stop(signal.SIGKILL)
             await scheduler.start()

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.sdk.test_client import wav
+from tests.support.programs import ran
+from tests.support.sdk_clients import wav
 
 if TYPE_CHECKING:
     from tests.support.house import House
@@ -18,28 +19,24 @@ ROOT = Path(__file__).parents[2]
 
 async def run(house: House, program: str, *args: str) -> str:
     """A program, while a node does every job that it makes."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-W", "error", "-c", program.replace("5010", str(house.port)), *args),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
     async with house.node() as node:
         await node.register()
 
         async def work() -> None:
             while True:
-                await node.result(await node.job(), text_asr="good morning", text_translated="早上好")
+                await node.result(await node.job(timeout_s=60), text_asr="good morning", text_translated="早上好")
 
         working = asyncio.create_task(work())
-        said, errors = await asyncio.wait_for(process.communicate(), 60)
+        text = program.replace("5010", str(house.port))
+        code, said, errors = await ran(sys.executable, "-W", "error", "-c", text, *args)
         working.cancel()
-    assert process.returncode == 0, errors.decode()
-    return said.decode()
+    assert code == 0, errors
+    return said
 
 
 async def test_the_client_example(house: House, tmp_path: Path) -> None:
     file = tmp_path / "hello.wav"
-    file.write_bytes(wav(16_000))
+    file.write_bytes(wav())
     program = (ROOT / "examples" / "client.py").read_text(encoding="utf-8")
     assert "早上好" in await run(house, program, str(file))
 
@@ -47,7 +44,7 @@ async def test_the_client_example(house: House, tmp_path: Path) -> None:
 async def test_what_the_pages_show(house: House, tmp_path: Path) -> None:
     """Every whole program on the page of the client library, and that of the README."""
     file = tmp_path / "hello.wav"
-    file.write_bytes(wav(16_000))
+    file.write_bytes(wav())
     page = (ROOT / "docs" / "client-sdk.md").read_text(encoding="utf-8")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     programs = [

@@ -12,7 +12,7 @@ import pytest
 from lingua_scheduler.sdk import JobError
 from tests.support.house import House, eventually
 from tests.support.people import PATIENCE_S, SILENCE
-from tests.support.sdk_nodes import RESULT, Held, node_at, running
+from tests.support.sdk_nodes import RESULT, Held, good, node_at, running
 
 if TYPE_CHECKING:
     from lingua_scheduler.sdk import Job
@@ -183,9 +183,6 @@ async def test_a_failed_job_goes_to_the_next_node_and_an_overloaded_node_costs_i
     async def overloaded(_: Job) -> None:
         raise JobError("NODE_OVERLOADED", "the GPU is full", retry_after_ms=60_000)
 
-    async def good(_: Job) -> dict[str, str]:
-        return RESULT
-
     house = House(server.url, **NO_RETRY)
     async with house.open(), running(node_at(house.port, overloaded, "full")):
         placed = await house.dispatch()
@@ -223,9 +220,6 @@ async def test_a_load_that_cannot_be_told_keeps_no_node_from_working(house: Hous
         asked.set()
         raise OSError("no such device")
 
-    async def work(_: Job) -> dict[str, str]:
-        return RESULT
-
-    async with running(node_at(house.port, work, load_fn=broken)):
+    async with running(node_at(house.port, good, load_fn=broken)):
         assert await asyncio.to_thread(asked.wait, PATIENCE_S)
         assert (await done(house))["state"] == "FINISHED"

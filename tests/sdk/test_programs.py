@@ -2,73 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import re
 import shutil
 import signal
 import sys
-from contextlib import asynccontextmanager
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.support.house import LINGUA, House, eventually
-from tests.support.people import PATIENCE_S, SILENCE
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+from tests.support.people import SILENCE
+from tests.support.programs import ran, started
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-
-
-class Program:
-    """A process, and what it says on standard error, line by line."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-        self.lines: list[str] = []
-
-    async def line(self, *parts: str) -> str:
-        """The next line with all of these in it."""
-        assert self.process.stderr is not None
-        async with asyncio.timeout(PATIENCE_S):
-            while text := (await self.process.stderr.readline()).decode():
-                self.lines.append(text)
-                if all(part in text for part in parts):
-                    return text
-        raise AssertionError(f"{parts} did not come: {self.lines}")
-
-    async def end(self, *signals: signal.Signals) -> int:
-        for number in signals:
-            self.process.send_signal(number)
-        async with asyncio.timeout(PATIENCE_S):
-            return await self.process.wait()
-
-
-@asynccontextmanager
-async def started(*command: str | Path, **env: str) -> AsyncIterator[Program]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *map(str, command), stderr=asyncio.subprocess.PIPE, env=os.environ | env
-    )
-    try:
-        yield Program(process)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-
-
-async def ran(*command: str | Path) -> tuple[int | None, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        *map(str, command), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    out, err = await asyncio.wait_for(process.communicate(), 60)
-    return process.returncode, out.decode(), err.decode()
 
 
 async def uttered(house: House, src: str = "en", tgt: str = "es", **said: Any) -> Any:
@@ -79,12 +29,8 @@ async def uttered(house: House, src: str = "en", tgt: str = "es", **said: Any) -
         return await client.end_of(0)
 
 
-def url(house: House) -> str:
-    return f"http://127.0.0.1:{house.port}"
-
-
 async def test_in_production_a_node_logs_json_and_drains_on_sigterm(house: House) -> None:
-    async with started(EXAMPLES / "echo_node.py", "start", LINGUA_URL=url(house), LINGUA_NODE_ID="echo") as node:
+    async with started(EXAMPLES / "echo_node.py", "start", LINGUA_URL=house.url, LINGUA_NODE_ID="echo") as node:
         joined = json.loads(await node.line('"joined"'))
         assert (joined["node_id"], joined["pools"], joined["level"]) == ("echo", ["en:es"], "info")
         result = await uttered(house)
@@ -98,7 +44,7 @@ async def test_in_production_a_node_logs_json_and_drains_on_sigterm(house: House
 
 
 async def test_a_blocking_model_in_two_languages_both_ways(house: House) -> None:
-    async with started(EXAMPLES / "two_languages.py", "start", "--url", url(house)) as node:
+    async with started(EXAMPLES / "two_languages.py", "start", "--url", house.url) as node:
         await node.line('"joined"')
         assert (await uttered(house, "en", "zh"))["text_translated"] == "早上好"
         assert (await uttered(house, "zh", "en"))["text_translated"] == "good morning"
@@ -124,7 +70,7 @@ node.cli()
 async def test_the_first_signal_lets_jobs_end_and_the_second_does_not(house: House, tmp_path: Path) -> None:
     file = tmp_path / "slow.py"
     file.write_text(SLOW)
-    async with started(file, "start", "--url", url(house)) as node:
+    async with started(file, "start", "--url", house.url) as node:
         await node.line('"joined"')
         placed = await house.dispatch(tgt_lang="es")
         await eventually(lambda: runs(house, placed["job_id"]))
@@ -154,7 +100,7 @@ async def test_dev_starts_again_when_the_file_changes_and_survives_a_mistake_in_
 ) -> None:
     file = tmp_path / "my_node.py"
     file.write_text(WORDS.replace("WORD", "first"))
-    async with started(file, "dev", "--url", url(house)) as node:
+    async with started(file, "dev", "--url", house.url) as node:
         await node.line("joined")
         assert (await uttered(house))["text_asr"] == "first"
         assert "ok" in await node.line("en:es")
@@ -170,7 +116,7 @@ async def test_dev_starts_again_when_the_file_changes_and_survives_a_mistake_in_
 async def test_nothing_is_left_running_when_the_reloader_is_killed(house: House, tmp_path: Path) -> None:
     file = tmp_path / "my_node.py"
     file.write_text(WORDS)
-    async with started(file, "dev", "--url", url(house)) as node:
+    async with started(file, "dev", "--url", house.url) as node:
         await node.line("joined")
         node.process.kill()
         await eventually(lambda: is_gone(house))
@@ -182,7 +128,7 @@ async def is_gone(house: House) -> bool:
 
 async def test_a_node_that_is_not_let_in_says_why_in_one_line(server: Any) -> None:
     async with House(server.url, **{"auth.node_tokens": ["fleet:0123456789abcdef"]}).open() as house:
-        code, out, err = await ran(sys.executable, EXAMPLES / "echo_node.py", "start", "--url", url(house))
+        code, out, err = await ran(sys.executable, EXAMPLES / "echo_node.py", "start", "--url", house.url)
     assert (code, out) == (2, "")
     assert "echo_node.py: the scheduler refuses: UNAUTHENTICATED" in err
     assert "Traceback" not in err
@@ -221,7 +167,7 @@ async def test_what_lingua_new_writes_runs_and_is_never_written_over(house: Hous
     assert "python mine.py start" in file.read_text(encoding="utf-8")
     code, out, _ = await ran(sys.executable, file, "check")
     assert (code, out.splitlines()[0].startswith("en:es  ok")) == (0, True)
-    async with started(file, "start", "--url", url(house)) as node:
+    async with started(file, "start", "--url", house.url) as node:
         await node.line('"joined"')
         assert (await uttered(house))["text_asr"] == "3200 bytes of pcm16 at 16000 Hz"
     written = file.read_text(encoding="utf-8")
@@ -273,12 +219,12 @@ async def test_a_node_needs_none_of_what_the_server_needs(house: House, bare: Pa
         assert "No module named 'uvicorn'" in await nothing.line("uvicorn'")
     async with started("-S", "-W", "error", "-c", probe, **path) as imported:
         assert await imported.end() == 0
-    command = ("-S", EXAMPLES / "echo_node.py", "start", "--url", url(house))
+    command = ("-S", EXAMPLES / "echo_node.py", "start", "--url", house.url)
     async with started(*command, **path) as node:
         await node.line('"joined"')
         assert (await uttered(house))["text_translated"] == "0.1 segundos"
         assert await node.end(signal.SIGTERM) == 0
     shutil.copy(EXAMPLES / "echo_node.py", bare.parent / "echo.py")
-    async with started("-S", "-W", "error", bare.parent / "echo.py", "dev", "--url", url(house), **path) as node:
+    async with started("-S", "-W", "error", bare.parent / "echo.py", "dev", "--url", house.url, **path) as node:
         await node.line("joined")
         assert await node.end(signal.SIGTERM) == 0

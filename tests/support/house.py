@@ -64,9 +64,14 @@ class Doors:
     port = 0
     http: httpx2.AsyncClient
 
+    @property
+    def url(self) -> str:
+        """Where they are."""
+        return f"http://127.0.0.1:{self.port}"
+
     def open_http(self, **how: Any) -> None:
         """A caller over HTTP."""
-        self.http = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{self.port}", timeout=PATIENCE_S, **how)
+        self.http = httpx2.AsyncClient(base_url=self.url, timeout=PATIENCE_S, **how)
 
     async def post(self, path: str, message: dict[str, Any], status: int = 200) -> Any:
         """The answer, which must have this status."""
@@ -206,5 +211,16 @@ async def somebody_waits(house: House) -> None:
         fleet = await read_fleet(desk.engine, CELL)
         assert isinstance(fleet, Fleet)
         return bool(len(desk.hearing._ends) or len(desk.delivery._mailboxes) or fleet.waiting)
+
+    await eventually(is_so)
+
+
+async def is_away(house: House, session_id: str) -> None:
+    """Until the scheduler knows that the client of a session is gone."""
+    session = house.serving.desk.sessions.get(session_id)
+    assert session is not None
+
+    async def is_so() -> bool:
+        return session.connection is None
 
     await eventually(is_so)

@@ -67,7 +67,7 @@ class Proxy:
         #: Pass on this many bytes at a time; 0 is as they come.
         self.dribble = 0
         self.delay_s = 0.0
-        self.accepted = 0
+        self.accepted = self.refused = 0
         self._changed = asyncio.Condition()
         self._links: set[_Link] = set()
         self._pumps: set[asyncio.Task[None]] = set()
@@ -88,6 +88,11 @@ class Proxy:
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}"
+
+    @property
+    def http(self) -> str:
+        """The same, if there is a scheduler behind it."""
+        return f"http://127.0.0.1:{self.port}"
 
     def arm(self, kind: Kind, direction: Direction, after: int) -> Fault:
         self.fault = Fault(kind, direction, after)
@@ -114,6 +119,17 @@ class Proxy:
         async with self._changed:
             await self._changed.wait_for(lambda: self.accepted > count)
 
+    async def refused_more_than(self, count: int) -> None:
+        """Wait until so many and one more were turned away."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.refused > count)
+
+    async def _count(self, *, accepted: int = 0, refused: int = 0) -> None:
+        async with self._changed:
+            self.accepted += accepted
+            self.refused += refused
+            self._changed.notify_all()
+
     async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if isinstance(self.target, int):
             return await asyncio.open_connection("127.0.0.1", self.target)
@@ -122,6 +138,7 @@ class Proxy:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.refusing:
             writer.close()
+            await self._count(refused=1)
             return
         try:
             server_reader, server_writer = await self._reach()
@@ -136,9 +153,7 @@ class Proxy:
         ):
             self._pumps.add(task)
             task.add_done_callback(self._pumps.discard)
-        async with self._changed:
-            self.accepted += 1
-            self._changed.notify_all()
+        await self._count(accepted=1)
 
     async def _pump(
         self, direction: Direction, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: _Link

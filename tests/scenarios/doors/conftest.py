@@ -7,23 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.house import Scheduler, judge
-from tests.support.servers import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from tests.support.servers import Server
 
     Start = Callable[..., Awaitable[Scheduler]]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Server]:
-    """An engine that keeps what it acknowledged when it is killed."""
-    server = start_server(tmp_path, "--appendonly", "yes", "--appendfsync", "no")
-    yield server
-    server.stop()
 
 
 @pytest.fixture
