@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.conftest import TONE_HZ, find_browser
-from tests.support.house import House, eventually, is_away
+from tests.support.house import House, is_away, no_session_is_left
 from tests.support.people import PATIENCE_S
 from tests.support.proxy import Proxy
 
@@ -119,8 +119,7 @@ async def test_a_microphone_is_heard_and_every_result_comes_once_though_the_netw
 
         await utter(page, 1)
         second = await node.job(utterance_index=1)
-        network.refusing = True
-        network.cut()
+        network.sever()
         await is_away(house, session_id)
         await node.result(second)
         await utter(page, 2)
@@ -271,34 +270,28 @@ async def test_a_token_is_shown_without_a_header(page: Page, server: Server) -> 
 
 
 async def test_a_session_that_is_gone_is_an_error_and_a_translation_begins_anew(page: Page, server: Server) -> None:
-    async with House(server.url, **{"sessions.resume_window_ms": 1_000}).open() as house:
-        sessions = house.serving.desk.sessions
-        async with Proxy(house.port) as network, house.node() as node:
-            await node.register(slots=4)
-            await load(page, network.port)
-            translation = asyncio.create_task(
-                page.evaluate("gather(client.translate(sdk.silence(100), {src: 'en', tgt: 'zh'}))")
-            )
-            await node.result(await node.job())
-            await translation
-            await begin_stream(page)
-            network.refusing = True
-            network.cut()
-
-            async def nobody_is_left() -> bool:
-                return len(sessions) == 0
-
-            await eventually(nobody_is_left)
-            network.heal()
-            await until(page, "failed !== null")
-            failed = await page.evaluate("failed")
-            assert (failed["code"], failed["retryable"]) == ("SESSION_LOST", True)
-            translation = asyncio.create_task(
-                page.evaluate("gather(client.translate(sdk.silence(100), {src: 'en', tgt: 'zh'}))")
-            )
-            await node.result(await node.job(), text_translated="anew")
-            await translation
-            assert (await ends(page))[-1] == (0, "anew")
+    house = House(server.url, **{"sessions.resume_window_ms": 1_000})
+    async with house.open(), Proxy(house.port) as network, house.node() as node:
+        await node.register(slots=4)
+        await load(page, network.port)
+        translation = asyncio.create_task(
+            page.evaluate("gather(client.translate(sdk.silence(100), {src: 'en', tgt: 'zh'}))")
+        )
+        await node.result(await node.job())
+        await translation
+        await begin_stream(page)
+        network.sever()
+        await no_session_is_left(house)
+        network.heal()
+        await until(page, "failed !== null")
+        failed = await page.evaluate("failed")
+        assert (failed["code"], failed["retryable"]) == ("SESSION_LOST", True)
+        translation = asyncio.create_task(
+            page.evaluate("gather(client.translate(sdk.silence(100), {src: 'en', tgt: 'zh'}))")
+        )
+        await node.result(await node.job(), text_translated="anew")
+        await translation
+        assert (await ends(page))[-1] == (0, "anew")
 
 
 async def test_nobody_there_is_an_error_that_may_go_away(page: Page, house: House) -> None:

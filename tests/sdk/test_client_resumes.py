@@ -12,7 +12,7 @@ import pytest
 from lingua_scheduler.sdk import Client
 from lingua_scheduler.sdk.client_errors import SessionLost, Unreachable
 from lingua_scheduler.sdk.client_items import Result
-from tests.support.house import House, Scheduler, empty, eventually, is_away
+from tests.support.house import House, Scheduler, empty, eventually, is_away, no_session_is_left
 from tests.support.people import PATIENCE_S
 from tests.support.proxy import Proxy
 from tests.support.sdk_clients import TENTH, ends, rest, shown, translated, utter
@@ -29,8 +29,7 @@ async def test_results_that_came_while_it_was_away_come_once_in_order(house: Hou
         jobs = [await node.job(utterance_index=number) for number in range(4)]
         await node.result(jobs[0])
         assert shown(await ends(stream, 1)) == [(0, "said 0")]
-        network.refusing = True
-        network.cut()
+        network.sever()
         await is_away(house, stream.session_id)
         for job in reversed(jobs[1:]):
             await node.result(job)
@@ -136,8 +135,7 @@ async def test_whoever_is_away_while_it_ends_gets_the_rest(house: House, network
         await node.register(slots=8)
         await utter(stream, 0)
         job = await node.job()
-        network.refusing = True
-        network.cut()
+        network.sever()
         await is_away(house, stream.session_id)
         await stream.send(bytes([1]) * 3_200)
         await stream.end()
@@ -151,34 +149,27 @@ async def test_whoever_is_away_while_it_ends_gets_the_rest(house: House, network
 async def test_a_session_that_is_kept_no_longer_is_an_error_and_a_translation_begins_anew(
     server: Server,
 ) -> None:
-    async with House(server.url, **{"sessions.resume_window_ms": 1_000}).open() as short:
-        sessions = short.serving.desk.sessions
-        async with Proxy(short.port) as network, short.node() as node, Client(network.http) as client:
-            await node.register()
-            async with client.stream("en", "zh") as stream:
-                network.refusing = True
-                network.cut()
-
-                async def nobody_is_left() -> bool:
-                    return len(sessions) == 0
-
-                await eventually(nobody_is_left)
-                network.heal()
-                with pytest.raises(SessionLost) as caught:
-                    await rest(stream)
-                assert caught.value.retryable
-                with pytest.raises(SessionLost):
-                    await stream.send(TENTH)
-            saying = asyncio.create_task(translated(client))
-            await node.result(await node.job())
-            assert shown(await saying) == [(0, "said 0")]
+    house = House(server.url, **{"sessions.resume_window_ms": 1_000})
+    async with house.open(), Proxy(house.port) as network, house.node() as node, Client(network.http) as client:
+        await node.register()
+        async with client.stream("en", "zh") as stream:
+            network.sever()
+            await no_session_is_left(house)
+            network.heal()
+            with pytest.raises(SessionLost) as caught:
+                await rest(stream)
+            assert caught.value.retryable
+            with pytest.raises(SessionLost):
+                await stream.send(TENTH)
+        saying = asyncio.create_task(translated(client))
+        await node.result(await node.job())
+        assert shown(await saying) == [(0, "said 0")]
 
 
 async def test_whoever_cannot_come_back_gives_up(house: House, network: Proxy) -> None:
     del house
     async with Client(network.http, resume_for_s=0.3) as client, client.stream("en", "zh") as stream:
-        network.refusing = True
-        network.cut()
+        network.sever()
         with pytest.raises(Unreachable) as caught:
             await anext(stream)
         assert caught.value.retryable

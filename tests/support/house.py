@@ -224,3 +224,12 @@ async def is_away(house: House, session_id: str) -> None:
         return session.connection is None
 
     await eventually(is_so)
+
+
+async def no_session_is_left(house: House) -> None:
+    """Until the scheduler has forgotten every session."""
+
+    async def is_so() -> bool:
+        return len(house.serving.desk.sessions) == 0
+
+    await eventually(is_so)

@@ -110,6 +110,11 @@ class Proxy:
             self.holed = False
             self.cut()
 
+    def sever(self) -> None:
+        """Cut every connection, and let nobody through until it is healed."""
+        self.refusing = True
+        self.cut()
+
     def cut(self) -> None:
         for link in list(self._links):
             link.close()

@@ -94,8 +94,7 @@ class AtWork:
 
     async def vanish(self) -> None:
         """Lose the connection, and find no other until the network heals."""
-        self.network.refusing = True
-        self.network.cut()
+        self.network.sever()
         await eventually(self._is_out)
 
     async def _is_out(self) -> bool:

@@ -89,29 +89,16 @@ def partial_of(message: AsrPartial) -> Partial:
     return Partial(message.utterance_index, message.text, message.is_final, message.trace_id)
 
 
-class _Bare(msgspec.Struct, frozen=True, tag_field="type", tag="translation_result"):
-    """What a result must have to be one. The rest is the node's word, which may be anything."""
-
-    session_id: str
-    utterance_index: int
-    job_id: str
-    text_asr: str
-    text_translated: str
-    tts_audio: str
-    tts_format: str
-    trace_id: str
-    scheduler_sent_at_ms: int
-    event_id: int
-
-
-_read_bare: Final = msgspec.json.Decoder(_Bare).decode
+#: What a result must have to be one. The rest is the node's word, which may be anything.
+_NEEDED: Final = ["type", *(field.name for field in msgspec.structs.fields(TranslationResult) if field.required)]
 
 
 def bare_result(data: str | bytes) -> TranslationResult | None:
     """A result without what cannot be read of it; None: it is none."""
     try:
-        return TranslationResult(**msgspec.structs.asdict(_read_bare(data)))
-    except (msgspec.DecodeError, UnicodeError):
+        said = msgspec.json.decode(data, type=dict[str, Any])
+        return msgspec.convert({name: said[name] for name in _NEEDED}, TranslationResult)
+    except (msgspec.DecodeError, UnicodeError, KeyError):
         return None
 
 
