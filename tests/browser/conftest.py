@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import shutil
 import struct
 import wave
 from contextlib import asynccontextmanager
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from playwright.async_api import async_playwright
 
+from tests.support.programs import find
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
@@ -21,20 +22,11 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
 
 TONE_HZ: Final = 440
-BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
 PAGE: Final = b"<!doctype html><title>A page</title>"
 
 
 def find_browser() -> str:
-    """Tests without a browser have not been run: that is a failure."""
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.fail(
-            f"There is no browser here: none of {', '.join(BROWSERS)} is on PATH. "
-            "As root, ./dev test installs Debian's chromium; otherwise: sudo apt-get install chromium.",
-            pytrace=False,
-        )
-    return found
+    return find("chromium", "chromium", "chromium-browser", "google-chrome")
 
 
 def write_tone(path: Path) -> None:

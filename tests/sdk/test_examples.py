@@ -8,11 +8,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.support.programs import ran
+import pytest
+
+from tests.support.house import Scheduler, judge
+from tests.support.programs import find, ran
 from tests.support.sdk_clients import wav
 
 if TYPE_CHECKING:
     from tests.support.house import House
+    from tests.support.servers import Server
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,3 +60,31 @@ async def test_what_the_pages_show(house: House, tmp_path: Path) -> None:
     assert len(programs) >= 3
     for program in programs:
         assert "早上好" in await run(house, program.replace("hello.wav", str(file)))
+
+
+TOUR = ROOT / "examples" / "curl_tour.sh"
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+async def test_the_tour_with_curl(store: Server, shell: str) -> None:
+    """`lingua serve`, a shell and curl. It checks every answer itself; what it leaves behind is without fault."""
+    find("curl", "curl")
+    async with Scheduler(store.url) as scheduler:
+        code, said, errors = await ran(shell, TOUR, scheduler.url)
+        assert (code, errors) == (0, ""), said
+        assert said.endswith("# the end\n")
+        for refused in ("400 ", "404 ", "409 ", "422 ", "503 "):
+            assert f"< {refused}" in said
+        assert (await scheduler.get("/v1/nodes"))["nodes"] == []
+    assert await judge(store) == []
+
+
+async def test_the_tour_ends_where_an_answer_is_not_as_it_should_be(store: Server) -> None:
+    find("curl", "curl")
+    async with Scheduler(store.url, LINGUA_AUTH__NODE_TOKENS="fleet:0123456789abcdef") as scheduler:
+        code, said, errors = await ran("sh", TOUR, scheduler.url)
+    assert (code, errors) == (1, "curl_tour: this should have been 200\n")
+    assert "< 401 " in said
+    code, said, errors = await ran("sh", TOUR, scheduler.url)
+    assert code == 1
+    assert f"nobody answers at {scheduler.url}: `lingua serve` starts a scheduler" in errors

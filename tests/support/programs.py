@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.support.people import PATIENCE_S
 
@@ -67,3 +70,15 @@ async def ran(*command: str | Path, **env: str) -> tuple[int | None, str, str]:
             process.kill()
             await process.wait()
     return process.returncode, out.decode(), err.decode()
+
+
+def find(package: str, *names: str) -> str:
+    """Where one of these programs is. Tests without it have not been run: that is a failure."""
+    found = next((path for name in names if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.fail(
+            f"This needs a program that is not here: {' or '.join(names)}. "
+            f"As root, ./dev test installs Debian's {package}; otherwise: sudo apt-get install {package}.",
+            pytrace=False,
+        )
+    return found
