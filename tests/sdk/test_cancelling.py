@@ -6,13 +6,14 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
 
-from tests.support.house import House
+from tests.support.house import House, eventually
 from tests.support.people import PATIENCE_S
 from tests.support.sdk_nodes import RESULT, Held, good, is_free, node_at, running
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from lingua_scheduler.sdk import Job
+    from tests.support.proxy import Proxy
     from tests.support.servers import Server
 
 
@@ -86,3 +87,59 @@ async def test_a_handler_that_will_not_be_cancelled_answers_nothing_more(house: 
         await asyncio.wait_for(ended.wait(), PATIENCE_S)
         await is_free(house)
     assert (await house.ended(placed["job_id"]))["result"] is None
+
+
+async def test_a_job_that_is_taken_back_before_its_handler_could_begin_frees_its_slot(
+    house: House, network: Proxy
+) -> None:
+    """Its assignment and the cancel arrive in one piece. With frames, nothing would begin before a pong."""
+    handler = Held()
+    async with running(node_at(network.port, handler, max_jobs=1, audio="inline")):
+        link = house.serving.desk.links.get("sdk-1")
+        assert link is not None
+        held_up = network.arm("stall", "down", 0)
+        assert link.control("reload_config", "to have something in front")
+        await asyncio.wait_for(held_up.struck.wait(), PATIENCE_S)
+        placed = await house.dispatch()
+        # The relayer will say it too, but nobody knows when.
+        assert link.cancel(placed["job_id"], 1, "cancelled", None)
+        await house.post("/v1/job/cancel", {"job_id": placed["job_id"]})
+        held_up.release()
+        await is_free(house)
+        assert handler.jobs == []
+        handler.let_go()
+        again = await house.dispatch()
+        assert (await house.ended(again["job_id"]))["state"] == "FINISHED"
+
+
+async def test_no_job_runs_twice_at_the_same_time_in_a_node_that_still_holds_it(server: Server) -> None:
+    """Its time is over, but its thread cannot be stopped. The next attempt comes to the same node, and waits."""
+    began, go = threading.Event(), threading.Event()
+    running_now: list[int] = []
+    most = 0
+
+    def block(job: Job) -> dict[str, str]:
+        nonlocal most
+        running_now.append(job.attempt_id)
+        most = max(most, len(running_now))
+        began.set()
+        assert go.wait(PATIENCE_S)
+        running_now.remove(job.attempt_id)
+        return {"text_asr": f"attempt {job.attempt_id}"}
+
+    async with (
+        House(server.url, **{"jobs.run_timeout_ms": 2_000, "jobs.reservation_ttl_ms": 2_000}).open() as house,
+        running(node_at(house.port, block)),
+    ):
+        placed = await house.dispatch()
+        assert await asyncio.to_thread(began.wait, PATIENCE_S)
+        await eventually(lambda: is_accepted(house, placed["job_id"], 2))
+        assert running_now == [1]
+        go.set()
+        job = await house.ended(placed["job_id"])
+    assert (job["state"], job["result"]["text_asr"], most) == ("FINISHED", "attempt 2", 1)
+
+
+async def is_accepted(house: House, job_id: str, attempt_id: int) -> bool:
+    job = await house.get(f"/v1/job/{job_id}")
+    return (job["state"], job["attempt_id"]) == ("ACCEPTED", attempt_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -16,6 +16,7 @@ from tests.support.house import House, Scheduler, empty, eventually, is_away, no
 from tests.support.people import PATIENCE_S
 from tests.support.proxy import Proxy
 from tests.support.sdk_clients import TENTH, ends, rest, shown, translated, utter
+from tests.support.silent import Silent
 
 if TYPE_CHECKING:
     from tests.support.servers import Server
@@ -233,3 +234,67 @@ async def test_a_scheduler_that_is_killed_costs_no_utterance(store: Server) -> N
                 assert again["attempt_id"] > job["attempt_id"]
                 await another.result(again)
                 assert shown(await saying) == [(0, "said 0")]
+
+
+async def test_apps_that_all_lost_their_sockets_get_their_results_once(house: House, network: Proxy) -> None:
+    number = 20
+    async with house.node() as node, Client(network.http) as client:
+        await node.register(slots=number)
+        saying = [asyncio.create_task(translated(client)) for _ in range(number)]
+        jobs = [await node.job() for _ in range(number)]
+        network.sever()
+        for job in jobs:
+            await node.result(job, text_translated=job["session_id"])
+        network.heal()
+        found = [shown(await one) for one in saying]
+    assert sorted(found) == sorted([(0, job["session_id"])] for job in jobs)
+
+
+async def test_an_app_comes_back_no_earlier_than_it_was_told(store: Server, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "lingua_scheduler.sdk.client_link")
+    async with (
+        Scheduler(store.url) as scheduler,
+        Client(scheduler.url) as client,
+        client.stream("en", "zh") as stream,
+    ):
+        await scheduler.stop()
+        await scheduler.start()
+        async with scheduler.node() as node:
+            await node.register(slots=8)
+            await utter(stream, 0)
+            await node.result(await node.job())
+            assert shown(await rest(stream)) == [(0, "said 0")]
+    first = [record.args for record in caplog.records if "is lost" in record.msg][:2]
+    assert len(first) == 2
+    for _, _, pause_s in cast("list[tuple[object, object, float]]", first):
+        assert pause_s >= 0.5
+
+
+async def test_an_app_that_does_not_iterate_comes_back_all_the_same(house: House, network: Proxy) -> None:
+    """It holds as much as it may, and reads no more; its session is its own again before it has room."""
+    speech = base64.b64encode(bytes(300_000)).decode()
+    async with house.node() as node, Client(network.http, max_held_bytes=1) as client:
+        await node.register(slots=8)
+        async with client.stream("en", "zh") as stream:
+            for number in range(3):
+                await utter(stream, number)
+                await node.result(await node.job(utterance_index=number), tts_audio=speech)
+            session = house.serving.desk.sessions.get(stream.session_id)
+            assert session is not None
+            before = session.connection
+            network.cut()
+
+            async def is_back() -> bool:
+                return session.connection not in {None, before}
+
+            await eventually(is_back)
+            assert shown(await ends(stream, 3)) == [(0, "said 0"), (1, "said 1"), (2, "said 2")]
+            assert await rest(stream) == []
+
+
+async def test_somebody_who_takes_the_socket_and_says_nothing_is_not_waited_for() -> None:
+    async with Silent() as silent:
+        client = Client(f"http://127.0.0.1:{silent.port}", connect_timeout_s=0.1)
+        with pytest.raises(Unreachable, match=r"no answer within 0\.1 s") as nobody:
+            await asyncio.wait_for(client.__aenter__(), PATIENCE_S)
+        assert nobody.value.retryable

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lingua_scheduler.sdk import Node
-from lingua_scheduler.sdk.client_errors import Refused
+from lingua_scheduler.sdk.client_errors import ClientError, Refused
+from lingua_scheduler.sdk.nodes import runner
 from tests.support.house import House, Scheduler, empty, eventually, judge
 from tests.support.people import PATIENCE_S
 from tests.support.proxy import Proxy
 from tests.support.sdk_nodes import Held, at_work, good, is_free, node_at, running
+from tests.support.silent import Silent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -110,6 +112,43 @@ async def test_a_restart_of_the_scheduler_loses_no_job(store: Server, how: signa
     assert await judge(store) == []
 
 
+async def test_a_fleet_whose_scheduler_restarts_comes_back_when_it_was_told_to(
+    store: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Everybody was told a time of his own, half a second at the least, and comes no earlier."""
+    number = 20
+    handler = Held()
+    async with Scheduler(store.url) as scheduler:
+        nodes = [node_at(scheduler.port, handler, f"sdk-{at}", max_jobs=1) for at in range(number)]
+        async with running(*nodes):
+            await scheduler.stop()
+            await scheduler.start()
+            async with asyncio.timeout(PATIENCE_S):
+                await asyncio.gather(*(node.joined() for node in nodes))
+            handler.let_go()
+            placed = [await scheduler.dispatch(f"room-{at}", options={"wait_ms": 10_000}) for at in range(number)]
+            assert {(await scheduler.ended(one["job_id"]))["state"] for one in placed} == {"FINISHED"}
+    told = [
+        record.__dict__["again_in_ms"]
+        for record in caplog.records
+        if record.getMessage() == "not in the fleet" and record.__dict__["why"].startswith("closed with 1012")
+    ]
+    assert len(told) == number
+    assert min(told) >= 500
+    assert len(set(told)) > 1
+    assert await judge(store) == []
+
+
+async def test_a_scheduler_that_does_not_answer_is_left_for_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "_ANSWER_S", 0.05)
+    async with Silent() as silent:
+        node = node_at(silent.port, Held())
+        serving = asyncio.create_task(node.run())
+        await silent.took(3)
+        node.stop()
+        await asyncio.wait_for(serving, PATIENCE_S)
+
+
 async def test_an_engine_that_has_forgotten_everything_gets_the_node_back(store: Server) -> None:
     """What it worked on is known to nobody any more: it is told to stop that, and serves on."""
     handler = Held()
@@ -148,6 +187,32 @@ async def test_a_node_that_is_not_let_in_ends_and_says_what_to_do(
     async with House(server.url, **{"auth.node_tokens": ["fleet:0123456789abcdef"]}).open() as house:
         with pytest.raises(Refused, match=why):
             await asyncio.wait_for(node_at(house.port, Held(), **said).run(), PATIENCE_S)
+
+
+async def test_whoever_waits_for_a_node_that_is_not_let_in_is_told_so(server: Server) -> None:
+    async with House(server.url, **{"auth.node_tokens": ["fleet:0123456789abcdef"]}).open() as house:
+        node = node_at(house.port, Held(), token="not-the-right-one")  # noqa: S106 - of this test
+        serving = asyncio.create_task(node.run())
+        with pytest.raises(Refused) as told:
+            await asyncio.wait_for(node.joined(), PATIENCE_S)
+        with pytest.raises(Refused) as raised:
+            await serving
+    assert told.value is raised.value
+    assert (told.value.code, told.value.retryable, told.value.retry_after) == ("UNAUTHENTICATED", False, None)
+
+
+async def test_whoever_waits_for_a_node_that_is_told_to_go_is_told_so(network: Proxy) -> None:
+    network.refusing = True
+    node = node_at(network.port, Held())
+    serving = asyncio.create_task(node.run())
+    waiting = asyncio.create_task(node.joined())
+    async with asyncio.timeout(PATIENCE_S):
+        await network.refused_more_than(0)
+        node.drain()
+        await serving
+        with pytest.raises(ClientError) as told:
+            await waiting
+    assert told.value.code == "NODE_STOPPED"
 
 
 async def test_at_an_address_that_is_no_scheduler_it_ends(server: Server) -> None:

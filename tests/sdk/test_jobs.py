@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lingua_scheduler.sdk import JobError
+from lingua_scheduler.sdk.nodes import runner
 from tests.support.house import House, eventually
 from tests.support.people import PATIENCE_S, SILENCE
 from tests.support.sdk_nodes import RESULT, Held, good, node_at, running
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from tests.support.servers import Server
 
 NO_RETRY = {"jobs.max_retry": 0}
+
+
+class Odd(BaseException):
+    """What some libraries raise past everybody."""
 
 
 async def done(house: House, **said: Any) -> Any:
@@ -134,6 +140,7 @@ async def test_a_handler_that_blocks_runs_in_a_thread_and_may_speak_from_there(h
         (SystemExit(3), "HANDLER_FAILED: SystemExit: 3"),
         (asyncio.CancelledError(), "HANDLER_FAILED: CancelledError"),
         (JobError("BAD_AUDIO", "too short"), "BAD_AUDIO: too short"),
+        (Odd("no Exception at all"), "HANDLER_FAILED: Odd: no Exception at all"),
     ],
 )
 @pytest.mark.parametrize("blocks", [False, True])
@@ -192,15 +199,47 @@ async def test_a_failed_job_goes_to_the_next_node_and_an_overloaded_node_costs_i
     assert [one["end"] for one in job["attempts"]] == ["overloaded", "FINISHED"]
 
 
-async def test_a_service_that_is_missing_is_marked(house: House) -> None:
+@pytest.mark.parametrize("rest_ms", [None, 10])
+async def test_a_service_that_is_missing_is_marked_and_no_other(house: House, rest_ms: int | None) -> None:
     async def lacks(_: Job) -> None:
-        raise JobError("MODEL_NOT_AVAILABLE", "no voice", details={"service_type": "tts"})
+        raise JobError("MODEL_NOT_AVAILABLE", "no voice", details={"service_type": "tts"}, retry_after_ms=rest_ms)
 
     async with running(node_at(house.port, lacks, tts=["zh"])):
-        placed = await house.dispatch()
-        assert (await house.ended(placed["job_id"]))["state"] == "FAILED"
+        assert (await done(house))["state"] == "FAILED"
         said = await house.dispatch(status=503, options={"require_tts": True})
-    assert said["breakdown"]["marked"] == 1
+        assert said["breakdown"]["marked"] == 1
+        await house.dispatch()
+
+
+async def test_that_no_other_node_will_succeed_is_only_the_node_s_word(server: Server) -> None:
+    """The protocol has no word for it: the job is tried elsewhere like any other, until its tries are spent."""
+
+    async def fail(_: Job) -> None:
+        raise JobError("BAD_AUDIO", "no samples", retryable=False)
+
+    house = House(server.url, **{"jobs.max_retry": 1})
+    async with house.open(), running(*(node_at(house.port, fail, f"sdk-{at}") for at in range(2))):
+        job = await done(house)
+    assert (job["state"], job["reason"]) == ("FAILED", "BAD_AUDIO: no samples")
+    assert sorted(one["node_id"] for one in job["attempts"]) == ["sdk-0", "sdk-1"]
+
+
+async def test_a_handler_that_holds_up_the_loop_is_told_of(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(runner, "_HELD_UP_S", 0.05)
+
+    async def hold_up(_: Job) -> dict[str, str]:
+        time.sleep(0.3)  # noqa: ASYNC251 - that is what it does wrong
+        return RESULT
+
+    async with running(node_at(house.port, hold_up)):
+        assert (await done(house))["state"] == "FINISHED"
+        await eventually(lambda: is_logged(caplog, "the handler held up the event loop"))
+
+
+async def is_logged(caplog: pytest.LogCaptureFixture, text: str) -> bool:
+    return text in caplog.text
 
 
 async def test_every_heartbeat_says_how_busy_the_machine_is(house: House) -> None:
@@ -223,3 +262,17 @@ async def test_a_load_that_cannot_be_told_keeps_no_node_from_working(house: Hous
     async with running(node_at(house.port, good, load_fn=broken)):
         assert await asyncio.to_thread(asked.wait, PATIENCE_S)
         assert (await done(house))["state"] == "FINISHED"
+
+
+async def test_a_load_that_is_never_told_keeps_no_node_from_working(house: House) -> None:
+    asked, go = threading.Event(), threading.Event()
+
+    def never() -> float:
+        asked.set()
+        go.wait(PATIENCE_S)
+        return 0.5
+
+    async with running(node_at(house.port, good, load_fn=never)):
+        assert await asyncio.to_thread(asked.wait, PATIENCE_S)
+        assert (await done(house, options={"wait_ms": 10_000}))["state"] == "FINISHED"
+        go.set()

@@ -53,6 +53,16 @@ async def test_a_blocking_model_in_two_languages_both_ways(house: House) -> None
         assert await node.end(signal.SIGTERM) == 0
 
 
+WORDS = """
+from lingua_scheduler.sdk import Node
+node = Node(["en", "es"], pairs=[("en", "es")])
+@node.job
+async def say(job):
+    return {"text_asr": "WORD"}
+node.cli()
+"""
+
+
 SLOW = """
 import time
 from lingua_scheduler.sdk import Node
@@ -80,19 +90,57 @@ async def test_the_first_signal_lets_jobs_end_and_the_second_does_not(house: Hou
     await house.post("/v1/job/cancel", {"job_id": placed["job_id"]})
 
 
+WAITING = """
+import time
+from pathlib import Path
+from lingua_scheduler.sdk import Node
+node = Node(["en", "es"], pairs=[("en", "es")], drain_s=60)
+@node.job
+def work(job):
+    while not Path(job.payload["until"]).exists():
+        time.sleep(0.01)
+    return {"text_asr": "done"}
+node.cli()
+"""
+
+
+async def test_a_job_that_is_here_at_sigterm_is_done_before_the_node_goes(house: House, tmp_path: Path) -> None:
+    file, until = tmp_path / "waiting.py", tmp_path / "until"
+    file.write_text(WAITING)
+    async with started(file, "start", "--url", house.url) as node:
+        await node.line('"joined"')
+        placed = await house.dispatch(tgt_lang="es", payload={"until": str(until)})
+        await eventually(lambda: runs(house, placed["job_id"]))
+        node.process.send_signal(signal.SIGTERM)
+        await node.line('"draining"')
+        until.touch()
+        assert await node.end() == 0
+    job = await house.ended(placed["job_id"])
+    assert (job["state"], job["attempt_id"], job["result"]["text_asr"]) == ("FINISHED", 1, "done")
+
+
+LOADING = WORDS.replace(
+    "@node.job",
+    """@node.setup
+def load():
+    import sys, time
+    print("loading", file=sys.stderr, flush=True)
+    time.sleep(600)
+@node.job""",
+)
+
+
+async def test_a_node_that_is_told_to_go_while_it_loads_its_models_goes(tmp_path: Path) -> None:
+    file = tmp_path / "loading.py"
+    file.write_text(LOADING)
+    async with started(file, "start") as node:
+        await node.line("loading")
+        assert await node.end(signal.SIGTERM) == 0
+
+
 async def runs(house: House, job_id: str) -> bool:
     state: str = (await house.get(f"/v1/job/{job_id}"))["state"]
     return state == "RUNNING"
-
-
-WORDS = """
-from lingua_scheduler.sdk import Node
-node = Node(["en", "es"], pairs=[("en", "es")])
-@node.job
-async def say(job):
-    return {"text_asr": "WORD"}
-node.cli()
-"""
 
 
 async def test_dev_starts_again_when_the_file_changes_and_survives_a_mistake_in_it(

@@ -158,13 +158,13 @@ class Link:
         """One socket, from its handshake to its end: why it is no use any more, and with what it was closed."""
         try:
             socket = await open_socket(self._address, "/ws/session", self._token, timeout_s=self._connect_timeout_s)
+            code = await self._serve(socket)
         except Refused as refused:
             if not refused.retryable:
                 self.conversation.fail(refused)
             return refused, None
-        except Unreachable as nobody:
-            return Unreachable(f"{self._address}: {nobody.detail}"), None
-        code = await self._serve(socket)
+        except Unreachable as away:
+            return Unreachable(f"{self._address}: {away.detail}"), None
         return self.conversation.refused or Unreachable(f"{self._address}: the connection was closed"), code
 
     async def _serve(self, socket: ClientConnection) -> int | None:
@@ -172,7 +172,10 @@ class Link:
         writing = asyncio.create_task(self._write(socket))
         try:
             await socket.send(self.conversation.hello())
-            await self._read(socket)
+            async with asyncio.timeout(self._connect_timeout_s) as patience:
+                await self._read(socket, patience)
+        except TimeoutError:
+            raise Unreachable(f"no answer within {self._connect_timeout_s:g} s") from None
         except ConnectionClosed as closed:
             return closed.rcvd.code if closed.rcvd is not None else None
         finally:
@@ -181,12 +184,14 @@ class Link:
             await socket.close()
         return None
 
-    async def _read(self, socket: ClientConnection) -> None:
-        """Hand on what comes, as long as there is room for it."""
+    async def _read(self, socket: ClientConnection, patience: asyncio.Timeout) -> None:
+        """Hand on what comes: that the session is open, then the rest, as long as there is room for it."""
         conversation = self.conversation
         while not (conversation.is_done or conversation.refused is not None):
-            await self._until(lambda: conversation.may_hear)
+            await self._until(lambda: conversation.may_hear or not conversation.is_open)
             conversation.hear(await socket.recv(), _ticks_ms())
+            if conversation.is_open:
+                patience.reschedule(None)
             self.ring()
 
     async def _write(self, socket: ClientConnection) -> None:

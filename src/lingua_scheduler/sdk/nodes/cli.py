@@ -87,7 +87,7 @@ def _dev(node: Node, *, reloads: bool) -> int:
 
 
 async def _serve(node: Node) -> int:
-    """Until it is told to end. The first signal drains, a second one stops at once."""
+    """Until it is told to end. The first signal drains, and ends a set-up; a second one stops at once."""
     serving = asyncio.create_task(node.run())
     signals = 0
 
@@ -107,7 +107,7 @@ async def _serve(node: Node) -> int:
         await serving
     if watching is not None:
         watching.cancel()
-    return _AT_ONCE if serving.cancelled() else 0
+    return _AT_ONCE if signals > 1 else 0
 
 
 async def _end_with_reloader(node: Node) -> None:

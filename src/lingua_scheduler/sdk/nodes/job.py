@@ -22,7 +22,7 @@ class JobError(Exception):
     `code` is for programs. Some are known to the scheduler: `NODE_OVERLOADED` costs the job no try, and the node gets
     no other for `retry_after_ms`; `MODEL_NOT_AVAILABLE` with `details={"service_type": "tts"}` marks that service of
     the node for a minute. `retryable=False` says that no other node will succeed either; it travels as
-    `details.retryable`.
+    `details.retryable`, and changes nothing: the protocol has no word for it, and the job is tried elsewhere.
     """
 
     def __init__(

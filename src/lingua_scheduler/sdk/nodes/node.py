@@ -132,10 +132,10 @@ class Node:
         return NodeRegister(**self.declaration, node_id=self.node_id)
 
     async def joined(self) -> None:
-        """Wait until it is in the fleet."""
+        """Wait until it is in the fleet. If it never will be, because it is refused or told to go, that is raised."""
         await self._has_begun.wait()
         if self._runner is not None:
-            await self._runner.joined.wait()
+            await self._runner.in_fleet()
 
     @property
     def has_begun(self) -> bool:

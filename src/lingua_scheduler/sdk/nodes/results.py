@@ -100,10 +100,11 @@ def _checked(returned: object) -> dict[str, Any]:
 def failure_of(message: JobAssign, node_id: str | None, error: BaseException, took_ms: int = 0) -> Answer:
     """The message for what a handler raised."""
     named = error if isinstance(error, JobError) else _named(error)
+    details = _details(named)
     if named.retry_after_ms is not None:
         rest_ms = min(max(0, named.retry_after_ms), MAX_REST_MS)
-        return JobNack(**about(message, node_id), reason=_cut(str(named)), retry_after_ms=rest_ms)
-    words = ErrorWords(code=_cut(named.code), message=_cut(named.message), details=_details(named))
+        return JobNack(**about(message, node_id), reason=_cut(str(named)), retry_after_ms=rest_ms, details=details)
+    words = ErrorWords(code=_cut(named.code), message=_cut(named.message), details=details)
     return JobResult(**_ended(message, node_id, took_ms), success=False, error=words)
 
 

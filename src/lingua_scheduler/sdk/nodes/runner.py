@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.sdk._backoff import Backoff
 from lingua_scheduler.sdk._connect import fetch_audio, open_socket
-from lingua_scheduler.sdk.client_errors import Refused, Unreachable
+from lingua_scheduler.sdk.client_errors import ClientError, Refused, Unreachable
 from lingua_scheduler.sdk.nodes.attempts import Begin, Ping, Say, Stop
 from lingua_scheduler.sdk.nodes.membership import ComeAgain, GiveUp, Joined, Leave, Note
 from lingua_scheduler.sdk.nodes.work import Work, in_thread, is_async
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 #: A socket that lived so long was a good one: the next try is the first again.
 _GOOD_S: Final = 5.0
+#: So long a scheduler may take to answer a registration.
+_ANSWER_S: Final = 10.0
 #: More than this waits to be written: partials are left out.
 _MANY: Final = 64
 #: So long a heartbeat waits for `load_fn`; then the last load is said again.
@@ -110,6 +112,17 @@ class Runner:
         """Go at once."""
         self._over.set()
 
+    async def in_fleet(self) -> None:
+        """Wait until it is in the fleet; an error says why it will not be."""
+        ways = [asyncio.create_task(self.joined.wait()), asyncio.create_task(self._over.wait())]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+        if not self.joined.is_set():
+            raise self._failed or ClientError("NODE_STOPPED", "the node ended before it was in the fleet")
+
     async def _drained(self) -> None:
         await self._draining.wait()
         with contextlib.suppress(TimeoutError):
@@ -169,11 +182,18 @@ class Runner:
 
     async def _listen(self, socket: ClientConnection) -> ComeAgain | GiveUp | None:
         """Do what is said, until we hang up; None: the other side did, or the socket broke."""
-        with contextlib.suppress(ConnectionClosed):
-            async for data in socket:
-                verdict = self._do(self._membership.hear(data))
-                if verdict is not None:
-                    return verdict
+        try:
+            async with asyncio.timeout(_ANSWER_S) as patience:
+                async for data in socket:
+                    verdict = self._do(self._membership.hear(data))
+                    if verdict is not None:
+                        return verdict
+                    if self._membership.is_in:
+                        patience.reschedule(None)
+        except ConnectionClosed:
+            return None
+        except TimeoutError:
+            return ComeAgain(f"no answer to the registration within {_ANSWER_S:g} s")
         return None
 
     def _do(self, acts: Iterable[Act]) -> ComeAgain | GiveUp | None:

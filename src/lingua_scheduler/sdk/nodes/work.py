@@ -11,9 +11,11 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from lingua_scheduler.protocol.node import JobResult
+from lingua_scheduler.sdk.client_errors import ClientError
 from lingua_scheduler.sdk.nodes.job import Job, JobError
 from lingua_scheduler.sdk.nodes.results import Rubbish, failure_of, result_of
 
@@ -82,6 +84,16 @@ class Tells(Protocol):
     def partial(self, key: Key, text: str, is_final: bool) -> None: ...
 
 
+@dataclass(slots=True)
+class _Attempt:
+    """One attempt that is worked on."""
+
+    job: Job
+    task: asyncio.Task[None]
+    #: A task that is cancelled before it begins never does, and nobody would hear of its end.
+    has_begun: bool = False
+
+
 class Work:
     """What is being worked on."""
 
@@ -89,7 +101,7 @@ class Work:
         self._handler = handler
         self._fetch = fetch
         self._tells = tells
-        self._tasks: dict[Key, tuple[asyncio.Task[None], Job]] = {}
+        self._attempts: dict[Key, _Attempt] = {}
         self._is_async = is_async(handler)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -99,20 +111,20 @@ class Work:
         key = (message.job_id, message.attempt_id)
         job = Job(message, audio or b"", lambda text, is_final: self._partial(key, text, is_final))
         task = asyncio.create_task(self._run(message, job, node_id, fetches=audio is None), name=f"job {job.job_id}")
-        self._tasks[key] = (task, job)
+        self._attempts[key] = _Attempt(job, task)
 
     def stop(self, key: Key) -> None:
         """Stop an attempt. A blocking handler cannot be stopped: it can look whether it should."""
-        if key in self._tasks:
-            task, job = self._tasks[key]
-            job.cancel()
-            if self._is_async:
-                task.cancel()
+        if key in self._attempts:
+            attempt = self._attempts[key]
+            attempt.job.cancel()
+            if self._is_async and attempt.has_begun:
+                attempt.task.cancel()
 
     async def close(self) -> None:
         """Stop everything; nobody waits for what blocks."""
-        tasks = [task for task, _ in self._tasks.values()]
-        for key in list(self._tasks):
+        tasks = [attempt.task for attempt in self._attempts.values()]
+        for key in list(self._attempts):
             self.stop(key)
         for task in tasks:
             task.cancel()
@@ -129,30 +141,34 @@ class Work:
 
     async def _run(self, message: JobAssign, job: Job, node_id: str | None, *, fetches: bool) -> None:
         began, key = time.perf_counter(), (message.job_id, message.attempt_id)
+        self._attempts[key].has_begun = True
 
         def took_ms() -> int:
             return round((time.perf_counter() - began) * 1000)
 
         try:
-            if fetches:
+            if fetches and not job.is_cancelled:
                 job.audio = await self._fetched(message.audio_ref or "")
             returned = None if job.is_cancelled else await call(self._handler, job)
             answer: Answer = result_of(message, node_id, returned, took_ms())
         except asyncio.CancelledError as error:
             answer = failure_of(message, node_id, error, took_ms())
-        except (Exception, SystemExit) as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            # Whatever it is: an attempt whose end nobody hears of would keep its slot for ever.
             if not isinstance(error, JobError) and not job.is_cancelled:
                 log.exception("the handler failed", extra={"job_id": job.job_id})
             answer = failure_of(message, node_id, error, took_ms())
-        del self._tasks[key]
+        del self._attempts[key]
         _tell(job, answer, took_ms())
         self._tells.finished(key, answer)
 
     async def _fetched(self, ref: str) -> bytes:
         try:
             return await self._fetch(ref)
-        except Exception as error:
-            raise JobError("AUDIO_NOT_AVAILABLE", f"the audio could not be fetched: {error}") from error
+        except ClientError as error:
+            raise JobError("AUDIO_NOT_AVAILABLE", f"the audio could not be fetched: {error.detail}") from error
 
 
 def _tell(job: Job, answer: Answer, took_ms: int) -> None:
