@@ -281,11 +281,16 @@ async def test_an_app_that_does_not_iterate_comes_back_all_the_same(house: House
                 await node.result(await node.job(utterance_index=number), tts_audio=speech)
             session = house.serving.desk.sessions.get(stream.session_id)
             assert session is not None
+
+            async def is_full() -> bool:
+                return not stream._link.conversation.may_hear
+
             before = session.connection
+            await eventually(is_full)
             network.cut()
 
             async def is_back() -> bool:
-                return session.connection not in {None, before}
+                return stream._link.conversation.is_open and session.connection not in {None, before}
 
             await eventually(is_back)
             assert shown(await ends(stream, 3)) == [(0, "said 0"), (1, "said 1"), (2, "said 2")]

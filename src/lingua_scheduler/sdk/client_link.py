@@ -169,11 +169,12 @@ class Link:
 
     async def _serve(self, socket: ClientConnection) -> int | None:
         """One socket, until it is closed; with what, if the other side said so."""
-        writing = asyncio.create_task(self._write(socket))
+        writing, closing = asyncio.create_task(self._write(socket)), asyncio.create_task(socket.wait_closed())
+        closing.add_done_callback(lambda _: self.ring())
         try:
             await socket.send(self.conversation.hello())
             async with asyncio.timeout(self._connect_timeout_s) as patience:
-                await self._read(socket, patience)
+                await self._read(socket, patience, closing)
         except TimeoutError:
             raise Unreachable(f"no answer within {self._connect_timeout_s:g} s") from None
         except ConnectionClosed as closed:
@@ -182,13 +183,17 @@ class Link:
             writing.cancel()
             await asyncio.wait([writing])
             await socket.close()
+            await closing
         return None
 
-    async def _read(self, socket: ClientConnection, patience: asyncio.Timeout) -> None:
-        """Hand on what comes: that the session is open, then the rest, as long as there is room for it."""
+    async def _read(self, socket: ClientConnection, patience: asyncio.Timeout, closing: asyncio.Task[None]) -> None:
+        """Hand on what comes: that the session is open, then the rest, as long as there is room for it.
+
+        A socket that is lost is noticed all the same: its session is kept only for a while.
+        """
         conversation = self.conversation
         while not (conversation.is_done or conversation.refused is not None):
-            await self._until(lambda: conversation.may_hear or not conversation.is_open)
+            await self._until(lambda: conversation.may_hear or not conversation.is_open or closing.done())
             conversation.hear(await socket.recv(), _ticks_ms())
             if conversation.is_open:
                 patience.reschedule(None)
