@@ -22,17 +22,25 @@ _LAST_PAUSE_S: Final = 1.0
 log = logging.getLogger(__name__)
 
 
-async def insist(call: Callable[[], Awaitable[T]], patience_s: float) -> T:
-    """Make a call that may be made twice, again and again while the engine is away, but not for ever."""
-    until, pause_s = 0.0, _FIRST_PAUSE_S
+async def insist(
+    call: Callable[[], Awaitable[T]], patience_s: float, failed: DependencyDown | OutcomeUnknown | None = None
+) -> T:
+    """Make a call that may be made twice, again and again while the engine is away, but not for ever.
+
+    `failed`: how the first try went, which whoever insists has made himself.
+    """
+    until, pause_s, error = 0.0, _FIRST_PAUSE_S, failed
     while True:
-        try:
-            return await call()
-        except (DependencyDown, OutcomeUnknown):
-            now_s = asyncio.get_running_loop().time()
-            until = until or now_s + patience_s
-            if now_s + pause_s > until:
-                raise
+        if error is None:
+            try:
+                return await call()
+            except (DependencyDown, OutcomeUnknown) as away:
+                error = away
+        now_s = asyncio.get_running_loop().time()
+        until = until or now_s + patience_s
+        if now_s + pause_s > until:
+            raise error
+        error = None
         await asyncio.sleep(pause_s)
         pause_s = min(pause_s * 2, _LAST_PAUSE_S)
 

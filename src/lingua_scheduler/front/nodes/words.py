@@ -75,8 +75,9 @@ class Words:
         try:
             try:
                 return await self._tell(known, message)
-            except (DependencyDown, OutcomeUnknown):
-                return await insist(lambda: self._tell(known, message), self._patience_s(known, message))
+            except (DependencyDown, OutcomeUnknown) as away:
+                patience_s = self._patience_s(known, message)
+                return await insist(lambda: self._tell(known, message), patience_s, away)
         except LinguaError as error:
             refusal = refusal_of(error)
             if refusal.code == "INTERNAL":
