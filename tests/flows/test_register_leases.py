@@ -9,7 +9,7 @@ import pytest
 
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Event, Standing
-from lingua_scheduler.core.wanted import Wanted
+from lingua_scheduler.core.wanted import Hints, Wanted
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
@@ -80,6 +80,17 @@ async def test_what_stands_against_a_job_s_own_node_is_what_it_is_while_it_regis
     cell = await world.cell()
     assert (cell.jobs[A].state, cell.jobs[A].past.reasons) == ("RETRYING", [f"preferred {reason}"])
     assert cell.nodes["n1"].reported == "degraded"
+
+
+async def test_what_a_node_served_before_is_no_pool_while_its_work_goes_to_others(world: World) -> None:
+    """It was alone in it: a job that wishes for a pool is not told that this one is full."""
+    await join(world, "n1", process_id="old")
+    wanted, hints = Wanted(policy="sticky_pool"), Hints(last_pool="red")
+    await bring(world, "RESERVED", A, wanted=wanted, hints=hints)
+    await join(world, "n1", process_id="new", semantic_langs=["fr", "en"], nmt_pairs=[["fr", "en"]])
+    cell = await world.cell()
+    assert (cell.jobs[A].state, cell.jobs[A].past.reasons) == ("RETRYING", [])
+    assert cell.pairs.keys() == {"fr:en"}
 
 
 @pytest.mark.parametrize("connection", ["", "y"])

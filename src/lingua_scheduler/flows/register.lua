@@ -126,6 +126,8 @@ for i = 3, #ARGV do
       node[NODE.reported] = "registering"
       restand(node, now, rules)
       put_node(node_id, node)
+      leave_group(left)
+      left = node[NODE.group]
       if how == "NEW_PROCESS" then
         move_leases_on(node_id, CAUSE.died_early, CAUSE.died, -1, now, rules)
         running = running or {}

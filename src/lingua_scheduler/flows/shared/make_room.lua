@@ -1,6 +1,6 @@
 -- A full cell forgets nodes that are gone, the one that is gone for longest first, until it has room for another; or
--- none, if not enough of them can go. One that spoke a moment ago is not gone, nor is one that still has time to confirm
--- that it stopped; one that never confirmed goes when no other can. Says whether there is room.
+-- none, if not enough of them can go. One that spoke a moment ago is not gone, nor is one that still has time to
+-- confirm that it stopped; one that never confirmed goes when no other can. Says whether there is room.
 -- include: node_at, leases_of
 local function make_room(now, rules)
   local missing = redis.call("HLEN", KEY.nodes) - rules[RULE.cell_capacity] + 1
