@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 import pytest
@@ -167,9 +167,9 @@ def _calls_noted() -> Iterator[set[str]]:
     called: set[str] = set()
     run = Engine.run
 
-    def noting(self: Engine, script: Script, cell: str, item: tuple[bytes, ...]) -> asyncio.Future[bytes]:
+    def noting(self: Engine, script: Script, *more: Any) -> asyncio.Future[Any]:
         called.add(script.name)
-        return run(self, script, cell, item)
+        return run(self, script, *more)
 
     setattr(Engine, "run", noting)  # noqa: B010 - mypy takes no method for an assignment
     try:
