@@ -71,6 +71,11 @@ async def hang(_desk: Desk, _request: Request) -> Reply:
     return Reply(b"")
 
 
+async def broken(_desk: Desk, _request: Request) -> Reply:
+    """Would begin a second answer within its own."""
+    return Reply(b"", headers=(("x", "y\r\n\r\nHTTP/1.1 200 OK"),))
+
+
 async def large(_desk: Desk, _request: Request) -> Reply:
     return Reply(b"x" * LARGE, content_type="application/octet-stream")
 
@@ -89,5 +94,7 @@ ROUTES: Final = with_documents(
         Route("GET", "/v1/wait", "admin", wait, "Wait."),
         Route("GET", "/v1/hang", "admin", hang, "Hang."),
         Route("GET", "/v1/large", "admin", large, "Much."),
+        Route("GET", "/v1/broken", "admin", broken, "A header that is none."),
+        Route("GET", "/v1/hasty", "admin", hang, "Says that it asks nobody.", asks_engine=False),
     )
 )

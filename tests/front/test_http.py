@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
 
-from tests.front.routes import ROUTES
-from tests.support.doors import Raw, open_door
+from lingua_scheduler.front.web import Reply, Route
+from tests.front.routes import LARGE, ROUTES
+from tests.support.doors import PATIENCE_S, Raw, open_door
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.front.web import Request
     from tests.support.doors import Open
     from tests.support.servers import Server
 
@@ -145,6 +149,47 @@ async def test_requests_in_one_write_are_answered_in_order(raw: Raw) -> None:
     assert (await raw.answer()).said["job_id"] == "c0.3"
 
 
+async def test_many_requests_behind_a_slow_one_have_their_turns(door: Open, raw: Raw) -> None:
+    count = 2_000
+    await raw.write(b"GET /v1/wait HTTP/1.1\r\nHost: localhost\r\n\r\n" + b"GET /livez HTTP/1.1\r\n\r\n" * count)
+    door.desk.is_draining.set()
+    assert (await raw.answer()).body == b"drained"
+    assert all([(await raw.answer()).said == {"ok": True} for _ in range(count)])
+
+
+async def test_while_an_answer_is_not_read_the_next_is_not_made(server: Server) -> None:
+    made = 0
+
+    async def make(_desk: Desk, _request: Request) -> Reply:
+        nonlocal made
+        made += 1
+        return Reply(b"x" * LARGE)
+
+    routes = (*ROUTES, Route("GET", "/v1/made", "admin", make, "Make."))
+    async with (
+        open_door(server.url, routes) as door,
+        Raw.connect(door.port) as raw,
+        Raw.connect(door.port) as other,
+    ):
+        await raw.write(b"GET /v1/made HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2)
+        while made == 0:
+            await other.get("/livez")
+        await raw.write(b"GET /v1/made HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        for _ in range(10):
+            await other.get("/livez")
+        assert made == 1
+        for _ in range(3):
+            assert len((await raw.answer()).body) == LARGE
+        assert made == 3
+
+
+async def test_every_answer_has_its_date(raw: Raw) -> None:
+    for path in ("/livez", "/v1/nothing"):
+        assert parsedate_to_datetime((await raw.get(path)).headers["date"]).tzinfo is not None
+    await raw.write(b"no HTTP\r\n\r\n")
+    assert "date" in (await raw.answer()).headers
+
+
 async def test_a_client_may_ask_before_it_sends_a_body(raw: Raw) -> None:
     body = b'{"job_id": "c0.4"}'
     await raw.write(post("/v1/seen", b"", "Expect: 100-continue").replace(b": 0", b": %d" % len(body)))
@@ -201,6 +246,25 @@ async def test_what_breaks_is_told_in_the_same_shape_and_its_secrets_stay_here(
     assert (answer.said["trace_id"] in caplog.text) == (error == "INTERNAL")
     assert ("retry-after" in answer.headers) == (status == 503)
     assert (await raw.get("/livez")).status == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/broken", "/v1/hasty"])
+async def test_an_answer_that_cannot_be_given_is_a_mistake_of_ours(raw: Raw, path: str) -> None:
+    answer = await raw.get(path)
+    assert (answer.status, answer.said["error"]) == (500, "INTERNAL")
+    assert (await raw.get("/livez")).status == 200
+
+
+async def test_who_hangs_up_within_his_body_is_not_waited_for(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    async with open_door(server.url, ROUTES, server__drain_ms=60_000) as door:
+        async with Raw.connect(door.port) as raw, Raw.connect(door.port) as other:
+            await raw.write(post("/v1/raw", b"abc").replace(b": 3", b": 9"))
+            await other.get("/livez")
+        async with Raw.connect(door.port) as other:
+            assert (await other.get("/livez")).status == 200
+        async with asyncio.timeout(PATIENCE_S):
+            await door.server.__aexit__(None, None, None)
+    assert caplog.text == ""
 
 
 async def test_who_is_to_wait_is_told_how_long(raw: Raw) -> None:
@@ -279,3 +343,38 @@ async def test_who_does_not_come_to_an_end_while_the_instance_drains_is_refused(
         answer = await raw.answer()
         assert (answer.status, answer.said["error"]) == (503, "SHUTTING_DOWN")
         assert json.loads(answer.body)["retryable"] is True
+
+
+async def test_a_body_that_does_not_come_to_an_end_while_the_instance_drains_is_refused(server: Server) -> None:
+    async with open_door(server.url, ROUTES, server__drain_ms=50) as door, Raw.connect(door.port) as raw:
+        await raw.write(post("/v1/raw", b"abc").replace(b": 3", b": 9"))
+        async with Raw.connect(door.port) as other:
+            await other.get("/livez")
+        door.desk.is_draining.set()
+        await door.server.__aexit__(None, None, None)
+        answer = await raw.answer()
+        assert (answer.status, answer.said["error"]) == (503, "SHUTTING_DOWN")
+        assert answer.headers["connection"] == "close"
+
+
+async def test_a_body_may_come_to_its_end_while_the_instance_drains(server: Server) -> None:
+    async with open_door(server.url, ROUTES) as door, Raw.connect(door.port) as raw:
+        await raw.write(post("/v1/raw", b"abc").replace(b": 3", b": 6"))
+        async with Raw.connect(door.port) as other:
+            await other.get("/livez")
+            stopping = asyncio.create_task(door.server.__aexit__(None, None, None))
+            assert await other.rest() == b""
+        await raw.write(b"def")
+        answer = await raw.answer()
+        assert (answer.said["size"], answer.headers["connection"]) == (6, "close")
+        await stopping
+
+
+async def test_who_is_cut_off_without_any_warning_is_refused(server: Server) -> None:
+    async with open_door(server.url, ROUTES) as door, Raw.connect(door.port) as raw:
+        await raw.write(b"GET /v1/hang HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with Raw.connect(door.port) as other:
+            await other.get("/livez")
+        await door.server.__aexit__(RuntimeError, RuntimeError(), None)
+        answer = await raw.answer()
+        assert (answer.status, answer.headers["connection"]) == (503, "close")

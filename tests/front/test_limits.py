@@ -92,6 +92,34 @@ async def test_a_body_that_nobody_reads_is_cut_off(door: Open) -> None:
         assert await raw.rest() == b""
 
 
+async def test_who_is_refused_before_the_end_of_his_body_may_ask_again(server: Server) -> None:
+    async with (
+        open_door(server.url, ROUTES, server__header_timeout_ms=100, server__body_timeout_ms=5_000) as door,
+        Raw.connect(door.port) as raw,
+    ):
+        await raw.write(b"POST /v1/raw HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200001\r\n\r\nabc")
+        assert (await raw.answer()).status == 413
+        await raw.write(b"x" * 199_998)
+        # Longer than a head may take; he owes none.
+        await asyncio.sleep(0.3)
+        assert (await raw.get("/livez")).status == 200
+
+
+async def test_after_a_refusal_the_rest_of_its_body_is_not_spoken_of(door: Open) -> None:
+    async with Raw.connect(door.port) as raw:
+        await raw.write(b"POST /v1/nothing HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert (await raw.answer()).status == 404
+        await raw.write(b"no chunk\r\n")
+        assert await raw.rest() == b""
+
+
+@pytest.mark.parametrize("second", [HEAD + b"x: " + b"y" * 3_000 + b"\r\n\r\n", b"no HTTP\r\n\r\n", UPGRADE + KEY])
+async def test_what_is_wrong_behind_a_request_is_not_taken_for_its_answer(door: Open, second: bytes) -> None:
+    async with Raw.connect(door.port) as raw:
+        await raw.write(b"GET /v1/wait HTTP/1.1\r\nHost: localhost\r\n\r\n" + second)
+        assert await raw.rest() == b""
+
+
 async def test_a_second_request_that_drips_does_not_outlive_the_first(door: Open) -> None:
     async with Raw.connect(door.port) as raw:
         await raw.write(b"GET /v1/wait HTTP/1.1\r\nHost: localhost\r\n\r\nGET /v1/se")
@@ -207,6 +235,8 @@ async def test_who_does_not_read_the_answer_is_cut_off(door: Open) -> None:
     try:
         writer.write(b"GET /v1/large HTTP/1.1\r\nHost: localhost\r\n\r\n")
         async with asyncio.timeout(PATIENCE_S):
+            # From here on nothing is read, for longer than it may take.
+            await reader.readexactly(1)
             await asyncio.sleep(0.5)
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
                 await reader.readexactly(LARGE)

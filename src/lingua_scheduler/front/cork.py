@@ -1,7 +1,6 @@
 """What is written to a connection within one tick leaves it in one system call.
 
-uvicorn writes the head of an answer and its body one after the other, and every WebSocket message by itself: most of
-what a small answer costs is the system calls.
+uvicorn writes every WebSocket message by itself: most of what a small one costs is the system call.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -13,19 +13,20 @@ from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnk
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.front.auth import SUBPROTOCOL, Peer, Principal, token_in
 from lingua_scheduler.front.origins import Origins
-from lingua_scheduler.front.router import Router, read_query
+from lingua_scheduler.front.router import Router, read_query, split_query
 from lingua_scheduler.front.socket import Socket
-from lingua_scheduler.front.trace import Trace
 from lingua_scheduler.front.web import Reply, Request, refused
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import CloseCode, close_code_of, refusal_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
     from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.front.exchange import Exchange
     from lingua_scheduler.front.router import Found
     from lingua_scheduler.front.socket import Receive, Send
+    from lingua_scheduler.front.trace import Trace
     from lingua_scheduler.front.web import Route, Said
 
     Scope = Mapping[str, Any]
@@ -34,21 +35,19 @@ if TYPE_CHECKING:
 _EVERYBODY: Final = Principal("", frozenset())
 _MAX_SHOWN: Final = 80
 _NO_CONTENT: Final = 204
+_TWO_HOSTS: Final = Refusal("INVALID_MESSAGE", "A request has one Host header.")
 _NOT_KEPT: Final = (("cache-control", "no-store"),)
-#: Answers without a body, which say nothing of one.
-_BARE: Final = (_NO_CONTENT, 304)
 #: How long a browser may remember what a page of another origin may do here.
 _PREFLIGHT_S: Final = "600"
 
 log = logging.getLogger(__name__)
 
 
-class _Gone(Exception):
-    """The caller hung up before he had said all."""
-
-
 class Door:
-    """The ASGI application. A socket is open, and its peer known as far as it can be, before it is handed on."""
+    """Requests come by `serve`, sockets as to an ASGI application.
+
+    A socket is open, and its peer known as far as it can be, before it is handed on.
+    """
 
     def __init__(
         self,
@@ -64,11 +63,12 @@ class Door:
         served = {"/ws/node": ("node", serve_node), "/ws/session": ("session", serve_session)}
         self._served = {path: (scope, serve) for path, (scope, serve) in served.items() if serve is not None}
         self._sockets: set[Socket] = set()
+        # The same callers come again and again. A token is compared with care until it is known.
+        self._admit = functools.lru_cache(maxsize=1_024)(self._admit_anew)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """One request, or one socket from its handshake to its end."""
-        serve = self._serve_request if scope["type"] == "http" else self._serve_socket
-        return serve(scope, receive, send)
+        """One socket from its handshake to its end."""
+        return self._serve_socket(scope, receive, send)
 
     async def close_sockets(self) -> None:
         """Tell every socket that the instance restarts. Their servants see the end of it, and `is_draining`."""
@@ -76,76 +76,85 @@ class Door:
 
     # Requests.
 
-    async def _serve_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = _headers_of(scope)
-        trace = Trace.of(headers.get("traceparent"))
+    def serve(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
+        """Answer a request, if nobody has to be waited for; else here is the work, for a task."""
         try:
-            reply = _reply(await self._answer(scope, headers, trace.id, receive), trace.id)
-        except _Gone:
-            return
-        except Invalid as invalid:
-            reply = refused(invalid.refusal, trace.id)
-        except LinguaError as error:
-            refusal = refusal_of(error)
-            if refusal.code == "INTERNAL":
-                log.exception("%s %s failed, trace %s", scope["method"], scope["path"], trace.id)
-            again = error.request_id if isinstance(error, OutcomeUnknown) else ""
-            reply = refused(refusal, trace.id, request_id=again or None)
+            asked = self._look(exchange)
+            if not isinstance(asked, tuple):
+                self._say(exchange, asked)
+                return None
+            route, request = asked
+            if route.asks_engine:
+                return self._work(exchange, route, request)
+            self._say(exchange, _at_once(route.handle(self._desk, request)))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told, and the log
+            self._say(exchange, _failed(error, exchange))
+        return None
+
+    async def _work(self, exchange: Exchange, route: Route, request: Request) -> None:
+        """Read what the route reads, and let it answer."""
+        try:
+            if not exchange.is_whole and (route.reads is not None or route.reads_raw):
+                await exchange.arrive()
+                if exchange.is_gone:
+                    return
+            said: Said | None = self._read(exchange, route, request)
+            if said is None:
+                exchange.request = request
+                said = await route.handle(self._desk, request)
+            if route.begins and self._desk.is_draining.is_set():
+                exchange.keep_alive = False
+            self._say(exchange, said)
         except asyncio.CancelledError:
+            if exchange.is_gone:
+                return
+            exchange.keep_alive = False
+            self._say(exchange, refuse("SHUTTING_DOWN"))
             if not self._desk.is_draining.is_set():
                 raise
-            reply = _farewell(refuse("SHUTTING_DOWN"), trace.id)
-        except Exception:
-            log.exception("%s %s failed, trace %s", scope["method"], scope["path"], trace.id)
-            reply = refused(refuse("INTERNAL"), trace.id)
-        fixed = [(b"traceparent", trace.parent.encode())]
-        if reply.status not in _BARE:
-            fixed += [(b"content-type", reply.content_type.encode()), (b"content-length", b"%d" % len(reply.body))]
-        own = [(name.encode(), value.encode()) for name, value in (*reply.headers, *self._for_pages(headers))]
-        await send({"type": "http.response.start", "status": reply.status, "headers": fixed + own})
-        await send({"type": "http.response.body", "body": reply.body})
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told, and the log
+            self._say(exchange, _failed(error, exchange))
 
-    async def _answer(self, scope: Scope, headers: Mapping[str, str], trace_id: str, receive: Receive) -> Said:
-        path, method = scope["path"], scope["method"]
+    def _look(self, exchange: Exchange) -> Said | tuple[Route, Request]:
+        """What is asked, and by whom; or why nobody hears it."""
+        path, method = exchange.path, exchange.method
         found = self._router.find(path)
         route = None if found is None else found.by_method.get("GET" if method == "HEAD" else method)
         if route is None or route.scope:
             # Whatever is asked, but for what watches over the process.
-            refusal = self._check_origin(scope, headers)
+            refusal = _TWO_HOSTS if exchange.has_two_hosts else self._origins.check(exchange.host, exchange.origin)
             if refusal is not None:
                 return refusal
         if found is None:
             return self._not_found(path)
         if method == "OPTIONS":
-            return self._options(found, headers)
+            return self._options(found, exchange)
         if route is None:
             allowed = ", ".join(found.methods)
             refusal = refuse("METHOD_NOT_ALLOWED", path=_shown(path), method=_shown(method), methods=allowed)
-            return refused(refusal, trace_id, headers=(("allow", allowed),))
-        principal = self._admit(route, scope, headers)
+            return refused(refusal, exchange.trace.id, headers=(("allow", allowed),))
+        principal = self._admit(route.scope, route.also, exchange.client, exchange.given.get(b"authorization"))
         if isinstance(principal, Refusal):
             return principal
-        request = Request(principal, trace_id, found.named, headers)
-        said = await self._call(route, request, scope, receive)
-        return _farewell(said, trace_id) if route.begins and self._desk.is_draining.is_set() else said
+        exchange.most_bytes = route.most_bytes
+        return route, Request(principal, exchange.trace.id, found.named, exchange.given)
 
     def _not_found(self, path: str) -> Refusal:
         if path in self._served:
             return Refusal("INVALID_MESSAGE", f"{path} is a WebSocket: connect to it as one.")
         return refuse("NOT_FOUND", path=_shown(path))
 
-    async def _call(self, route: Route, request: Request, scope: Scope, receive: Receive) -> Said:
-        """Read what the route reads, and let it answer."""
+    def _read(self, exchange: Exchange, route: Route, request: Request) -> Refusal | None:
+        """What the request says, and whether it may say that; None: it may."""
         if route.query:
-            request.query = read_query(route.query, _query_of(scope))
+            request.query = read_query(route.query, split_query(exchange.query))
         if route.reads is not None or route.reads_raw:
-            body = await _read_body(receive, request.headers, route.most_bytes)
-            if isinstance(body, Refusal):
-                return body
+            if exchange.is_too_large:
+                return refuse("PAYLOAD_TOO_LARGE")
             if route.reads is not None:
-                request.message = route.reads(body)
+                request.message = route.reads(exchange.hand_over())
             else:
-                request.raw = body
+                request.raw = exchange.hand_over()
         if route.speaks_for:
             said = request.message
             epoch = self._desk.auth.check_node(request.principal, getattr(said, route.speaks_for), said.node_secret)
@@ -157,31 +166,24 @@ class Door:
             request.message = msgspec.structs.replace(said, epoch=epoch or said.epoch)
         if route.begins and self._desk.is_draining.is_set():
             return refuse("SHUTTING_DOWN")
-        work = route.handle(self._desk, request)
-        return await (_while_heard(work, receive) if _waits(request) else work)
+        return None
 
-    def _admit(self, route: Route, scope: Scope, headers: Mapping[str, str]) -> Principal | Refusal:
-        if not route.scope:
+    def _admit_anew(self, scope: str, also: str, client: str, shown: bytes | None) -> Principal | Refusal:
+        if not scope:
             return _EVERYBODY
-        auth, client, token = self._desk.auth, _client_of(scope), token_in(headers)
-        admitted = auth.admit(route.scope, client, token)
-        if isinstance(admitted, Refusal) and route.also:
-            second = auth.admit(route.also, client, token)
+        auth, token = self._desk.auth, None if shown is None else token_in({"authorization": shown.decode("latin-1")})
+        admitted = auth.admit(scope, client, token)
+        if isinstance(admitted, Refusal) and also:
+            second = auth.admit(also, client, token)
             return admitted if isinstance(second, Refusal) else second
         return admitted
 
-    def _check_origin(self, scope: Scope, headers: Mapping[str, str]) -> Refusal | None:
-        given = scope["headers"]
-        # Most requests have every header once.
-        if len(headers) != len(given) and sum(name == b"host" for name, _ in given) > 1:
-            return Refusal("INVALID_MESSAGE", "A request has one Host header.")
-        return self._origins.check(headers.get("host"), headers.get("origin"))
-
-    def _options(self, found: Found, headers: Mapping[str, str]) -> Reply:
+    def _options(self, found: Found, exchange: Exchange) -> Reply:
         """What can be done here; and, to the browser of a page that may call us, how."""
         methods = ", ".join(found.methods)
         said = [("allow", methods)]
-        if "access-control-request-method" in headers and self._for_pages(headers):
+        if b"access-control-request-method" in exchange.given and exchange.origin is not None:
+            # It has been checked by now.
             said += [
                 ("access-control-allow-methods", methods),
                 ("access-control-allow-headers", "authorization, content-type, traceparent"),
@@ -189,10 +191,17 @@ class Door:
             ]
         return Reply(b"", _NO_CONTENT, headers=tuple(said))
 
-    def _for_pages(self, headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    def _say(self, exchange: Exchange, said: Said) -> None:
+        """The one answer."""
+        if isinstance(said, Refusal):
+            said = refused(said, exchange.trace.id)
+        elif not isinstance(said, Reply):
+            said = Reply(encode(said), headers=_NOT_KEPT)
+        exchange.answer(said, () if exchange.origin is None else self._for_pages(exchange.host, exchange.origin))
+
+    def _for_pages(self, host: str | None, origin: str) -> tuple[tuple[str, str], ...]:
         """A page of another origin may read the answer, if it is an allowed one."""
-        origin, host = headers.get("origin"), headers.get("host")
-        if origin is None or self._origins.check(host, origin) is not None:
+        if self._origins.check(host, origin) is not None:
             return ()
         return (
             ("access-control-allow-origin", origin),
@@ -225,7 +234,9 @@ class Door:
             return self._not_found(scope["path"])
         if self._desk.is_draining.is_set():
             return refuse("SHUTTING_DOWN")
-        return self._check_origin(scope, headers)
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            return _TWO_HOSTS
+        return self._origins.check(headers.get("host"), headers.get("origin"))
 
     async def _serve_open(self, socket: Socket, scope: Scope, headers: Mapping[str, str], trace_id: str) -> None:
         scope_name, serve = self._served[scope["path"]]
@@ -249,52 +260,28 @@ class Door:
             self._sockets.discard(socket)
 
 
-def _waits(request: Request) -> bool:
-    """Whether the caller is ready to wait for his answer."""
-    if "wait_ms" in request.query:
-        return True
-    said = request.message
-    options = getattr(said, "options", None)
-    return bool(getattr(said, "wait_ms", None) or getattr(options, "wait_ms", None))
-
-
-async def _while_heard(work: Awaitable[Said], receive: Receive) -> Said:
-    """The answer, unless the caller hangs up before: then nobody works for him any longer."""
-    working, leaving = asyncio.current_task(), asyncio.ensure_future(_hung_up(receive))
-    assert working is not None  # noqa: S101 - a request is answered in a task
-
-    def gone(_: object) -> None:
-        working.cancel()
-
-    leaving.add_done_callback(gone)
+def _at_once(work: Awaitable[Said]) -> Said:
+    """What a handler says that waits for nobody."""
+    steps = work.__await__()
     try:
-        return await work
-    except asyncio.CancelledError:
-        if leaving.done() and working.uncancel() == 0:
-            raise _Gone from None
-        raise
-    finally:
-        leaving.remove_done_callback(gone)
-        leaving.cancel()
-
-
-async def _hung_up(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-def _reply(said: Said, trace_id: str) -> Reply:
-    if isinstance(said, Reply):
+        next(steps)
+    except StopIteration as ended:
+        said: Said = ended.value
         return said
-    if isinstance(said, Refusal):
-        return refused(said, trace_id)
-    return Reply(encode(said), headers=_NOT_KEPT)
+    steps.close()
+    raise RuntimeError("a route that asks nobody waits for somebody")
 
 
-def _farewell(said: Said, trace_id: str) -> Reply:
-    """The last answer on its connection: whatever comes next is to be asked elsewhere."""
-    reply = _reply(said, trace_id)
-    return msgspec.structs.replace(reply, headers=(*reply.headers, ("connection", "close")))
+def _failed(error: Exception, exchange: Exchange) -> Reply:
+    """What went wrong, as the caller is told. Of our own mistakes the log knows more."""
+    trace_id = exchange.trace.id
+    if isinstance(error, Invalid):
+        return refused(error.refusal, trace_id)
+    refusal = refusal_of(error) if isinstance(error, LinguaError) else refuse("INTERNAL")
+    if refusal.code == "INTERNAL":
+        log.error("%s %s failed, trace %s", exchange.method, exchange.path, trace_id, exc_info=error)
+    again = error.request_id if isinstance(error, OutcomeUnknown) else ""
+    return refused(refusal, trace_id, request_id=again or None)
 
 
 async def _refuse_handshake(reply: Reply, trace: Trace, receive: Receive, send: Send) -> None:
@@ -311,33 +298,8 @@ async def _refuse_handshake(reply: Reply, trace: Trace, receive: Receive, send: 
         return
 
 
-async def _read_body(receive: Receive, headers: Mapping[str, str], most: int) -> bytes | Refusal:
-    """All of it, if it is not too much. What comes after that is read by nobody, and kept by nobody."""
-    if int(headers.get("content-length", 0)) > most:
-        return refuse("PAYLOAD_TOO_LARGE")
-    parts, size = [], 0
-    while True:
-        event = await receive()
-        if event["type"] != "http.request":
-            raise _Gone
-        part: bytes = event["body"]
-        size += len(part)
-        if size > most:
-            return refuse("PAYLOAD_TOO_LARGE")
-        parts.append(part)
-        if not event["more_body"]:
-            return part if len(parts) == 1 else b"".join(parts)
-
-
 def _headers_of(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-
-
-def _query_of(scope: Scope) -> dict[str, str]:
-    try:
-        return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=100))
-    except ValueError:
-        raise Invalid("There are too many parameters.") from None
 
 
 def _client_of(scope: Scope) -> str:

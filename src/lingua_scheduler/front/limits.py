@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from httptools import HttpParserError, HttpParserUpgrade
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.datastructures import Headers
 from websockets.exceptions import InvalidHandshake
@@ -16,6 +17,7 @@ from websockets.frames import Frame, Opcode
 
 from lingua_scheduler.core.refusal import CODES, Refusal, refuse
 from lingua_scheduler.front.cork import Corked
+from lingua_scheduler.front.exchange import Exchange, parts_of, written
 from lingua_scheduler.front.trace import Trace
 from lingua_scheduler.front.web import refused
 from lingua_scheduler.protocol.codec import encode
@@ -23,9 +25,10 @@ from lingua_scheduler.protocol.errors import error_message
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable
+    from collections import deque
 
     from lingua_scheduler.config.doors import Server as Limits
+    from lingua_scheduler.front.door import Door
 
 #: The `error` that goes out before a close that the framing decides on.
 _LAST_WORDS: Final = {1009: "PAYLOAD_TOO_LARGE"}
@@ -36,13 +39,26 @@ _MOST_UNREAD: Final = 16 * 1024 * 1024
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """One connection, before it becomes a WebSocket or if it never does."""
+    """One connection, before it becomes a WebSocket or if it never does.
+
+    Requests go straight to the door, one after the other; what comes before its turn waits, and nothing is read then.
+    """
 
     limits: Limits
+    door: Door
+    pipeline: deque[Exchange]  # type: ignore[assignment] # uvicorn would put other things there
 
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401 - uvicorn's business
         super().__init__(*args, **named)
+        #: Where the client is; "" if it has no address.
+        self.address = ""
+        #: The request that is being answered, and the one whose body arrives.
+        self._answering: Exchange | None = None
+        self._arriving: Exchange | None = None
+        #: Until when the client has what it owes; None: it owes nothing. The timer may ring before, never later.
+        self._due: float | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = 0.0
         self._write_timer: asyncio.TimerHandle | None = None
         #: How many messages have begun; whether the last is not complete, and whether its head is.
         self._begun = 0
@@ -51,13 +67,16 @@ class HttpProtocol(HttpToolsProtocol):
         #: What has arrived of its head: so much, and at most so much.
         self._head_bytes = 0
         self._most_head_bytes = 0
+        #: Everything is answered, and nothing has come since.
+        self._is_idle = False
         #: Nothing more is read: the connection is about to close.
         self._is_over = False
 
     # What arrives.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(Corked(transport, self.loop))  # type: ignore[arg-type] # it is one, in all that matters
+        super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
         if len(self.connections) > self.limits.max_connections:
             self._refuse(Refusal("RATE_LIMITED", "There are too many connections here."))
             return
@@ -65,92 +84,191 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_over = True
-        self._stop_timer()
-        self._stop_write_timer()
+        self._stop_timers()
+        self.pipeline.clear()
+        if self._answering is not None:
+            self._answering.hang_up()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self._is_over:
             return
+        if self._is_idle:
+            self._is_idle, self._due = False, None
         was_reading, begun = self._is_reading, self._begun
         self._most_head_bytes += len(data)
-        super().data_received(data)
+        try:
+            self.parser.feed_data(data)
+        except HttpParserError:
+            self._refuse(Refusal("INVALID_MESSAGE", "This is not HTTP/1.1."))
+        except HttpParserUpgrade:
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
         if self._has_head:
             self._most_head_bytes = 0
         # What also holds the end of an earlier request is not counted: the next piece will be.
-        if self._is_reading and not self._has_head and self._begun - begun <= (not was_reading):
+        elif self._is_reading and self._begun - begun <= (not was_reading):
             self._head_bytes += len(data)
-        if self._head_bytes > self.limits.max_header_bytes:
-            self._refuse(refuse("HEADERS_TOO_LARGE"))
-        self._watch()
+            if self._head_bytes > self.limits.max_header_bytes:
+                self._refuse(refuse("HEADERS_TOO_LARGE"))
+        self._begin()
+        if self._due is None:
+            self._watch()
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
         self._begun += 1
         self._is_reading, self._has_head = True, False
+        self._is_idle = False
         self._head_bytes = 0
+        self.url = b""
+        self.headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        self._has_head = True
-        self._stop_timer()
+        self._has_head, self._due = True, None
         if self._most_head_bytes > self.limits.max_header_bytes and self._read_bytes() > self.limits.max_header_bytes:
             self._refuse(refuse("HEADERS_TOO_LARGE"))
-        if not self._is_over:
-            super().on_headers_complete()
+        if self._is_over:
+            return
+        parser = self.parser
+        method = parser.get_method().decode("ascii")
+        if parser.should_upgrade() and self._should_upgrade():
+            self.scope = {"method": method, "headers": self.headers}  # type: ignore[typeddict-item] # all that is used
+            return
+        path, query = parts_of(self.url)
+        self._arriving = exchange = Exchange(self, method, path, query, self.headers)
+        if not parser.should_keep_alive() or parser.get_http_version() == "1.0":
+            exchange.keep_alive = False
+        if self._answering is None and not self.pipeline and not self.flow.write_paused:
+            self._answering = exchange
+        else:
+            self.flow.pause_reading()
+            self.pipeline.append(exchange)
 
     def on_body(self, body: bytes) -> None:
-        if not self._is_over:
-            super().on_body(body)
+        if self._arriving is not None:
+            self._arriving.take(body)
 
     def on_message_complete(self) -> None:
-        self._is_reading = False
-        self._stop_timer()
-        if not self._is_over:
-            super().on_message_complete()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._watch()
+        self._is_reading, self._due = False, None
+        # Of what was refused before it had ended, the end is here.
+        self._is_idle = self._answering is None and not self.pipeline
+        if self._arriving is not None:
+            self._arriving.end()
+            self._arriving = None
 
     def handle_websocket_upgrade(self) -> None:
         self._is_over = True
-        self._stop_timer()
+        self._stop_timers()
+        if self._is_answering():
+            self.transport.close()
+            return
+        self.transport = Corked(self.transport, self.loop)  # type: ignore[assignment] # it is one, in all that matters
         super().handle_websocket_upgrade()
 
     def _read_bytes(self) -> int:
         """How large the head is that has been read."""
         return len(self.url) + sum(len(name) + len(value) + len(b": \r\n") for name, value in self.headers)
 
+    # What is answered.
+
+    def _begin(self) -> None:
+        """Answer the request whose turn has come, if there is one."""
+        exchange = self._answering
+        if exchange is None or exchange.is_begun or self._is_over:
+            return
+        exchange.is_begun = True
+        work = self.door.serve(exchange)
+        if work is not None:
+            exchange.task = task = self.loop.create_task(work)
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+
+    def answered(self, exchange: Exchange, data: bytes) -> None:
+        """The answer to the request whose turn it was."""
+        self._answering = None
+        if self.transport.is_closing():
+            return
+        self.transport.write(data)
+        if not exchange.keep_alive:
+            self.transport.close()
+        elif self.pipeline:
+            self.loop.call_soon(self._go_on)
+        elif not self._is_reading:
+            self._is_idle = True
+            self._owes(self.limits.idle_timeout_ms)
+
+    def _go_on(self) -> None:
+        """With whoever waits for his turn, if what was said before is being read."""
+        if self._is_over or not self.pipeline or self._answering is not None or self.flow.write_paused:
+            return
+        self._answering = self.pipeline.popleft()
+        if not self.pipeline:
+            self.flow.resume_reading()
+        self._begin()
+        if self._due is None:
+            self._watch()
+
+    def shutdown(self) -> None:
+        """The next answer is the last; who waits for none is sent away."""
+        last = self.pipeline[-1] if self.pipeline else self._answering
+        if last is None:
+            self.transport.close()
+        else:
+            last.keep_alive = False
+
+    def _is_answering(self) -> bool:
+        """Whether a request has not got its answer yet."""
+        return self._answering is not None or bool(self.pipeline)
+
     # What is owed.
 
     def _watch(self) -> None:
-        """One timer, for whatever the client owes us now."""
+        """One time, for whatever the client owes us now."""
         owed_ms = self._owed_ms()
-        if owed_ms == 0 or self._is_over:
-            self._stop_timer()
-        elif self._timer is None:
-            self._timer = self.loop.call_later(owed_ms / 1000, self._too_late)
+        if owed_ms and not self._is_over:
+            self._owes(owed_ms)
+
+    def _owes(self, owed_ms: int) -> None:
+        """A timer that rings before that is left alone: it looks again."""
+        self._due = self.loop.time() + owed_ms / 1000
+        if self._timer is None or self._rings_at > self._due:
+            self._set_timer(self._due)
 
     def _owed_ms(self) -> int:
-        """How long it has: 0 if it owes nothing, or uvicorn waits for its next request."""
-        if self._is_reading:
+        """How long it has, 0 if it owes nothing."""
+        if self.pipeline or (self._answering is not None and not self._is_reading):
             # While an earlier request is being answered we do not read, so it is not to blame.
-            return 0 if self.pipeline else self._limit_ms
-        is_idle = not self._is_answering() and self.timeout_keep_alive_task is None
-        return self.limits.header_timeout_ms if is_idle else 0
+            return 0
+        if self._is_reading and self._has_head:
+            return self.limits.body_timeout_ms
+        return self.limits.idle_timeout_ms if self._is_idle else self.limits.header_timeout_ms
 
-    @property
-    def _limit_ms(self) -> int:
-        return self.limits.body_timeout_ms if self._has_head else self.limits.header_timeout_ms
-
-    def _too_late(self) -> None:
-        self._timer = None
-        self._refuse(refuse("REQUEST_TIMEOUT"))
-
-    def _stop_timer(self) -> None:
+    def _set_timer(self, due: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        self._rings_at = due
+        self._timer = self.loop.call_later(max(0.0, due - self.loop.time()), self._look)
+
+    def _look(self) -> None:
+        """Whether what is owed is late."""
+        self._timer = None
+        if self._due is None:
+            return
+        if self.loop.time() < self._due:
+            self._set_timer(self._due)
+        elif self._is_idle:
+            self.transport.close()
+        else:
+            self._refuse(refuse("REQUEST_TIMEOUT"))
+
+    def _stop_timers(self) -> None:
+        for timer in (self._timer, self._write_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._write_timer = None
 
     # What goes out.
 
@@ -161,49 +279,33 @@ class HttpProtocol(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._stop_write_timer()
-
-    def _stop_write_timer(self) -> None:
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
-
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - ours says it in its own words
-        """What came is no HTTP."""
-        self._refuse(Refusal("INVALID_MESSAGE", "This is not HTTP/1.1."))
+        if self.pipeline:
+            self.loop.call_soon(self._go_on)
 
     def _refuse(self, refusal: Refusal) -> None:
         """Hang up; and say why, if that cannot be taken for the answer to something else."""
-        self._stop_timer()
         if self._is_over:
             return
         self._is_over = True
-        if self._is_answering() and (self.pipeline or not self._has_head or self.cycle.response_started):
-            self.transport.abort()
-        else:
+        if self._is_heard():
             self.transport.write(_last_answer(refusal))
-            self.transport.close()
+        self.transport.close()
 
-    def _is_answering(self) -> bool:
-        """Whether a request has not got its whole answer yet."""
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is not None and not cycle.response_complete
+    def _is_heard(self) -> bool:
+        """Whether what we say now is about what the client said last: nothing else waits, and that has no answer."""
+        if self._is_answering():
+            return not self.pipeline and self._answering is self._arriving
+        return self._arriving is None or not self._is_reading
 
 
-def _last_answer(refusal: Refusal, trace: Trace | None = None, more: Iterable[tuple[str, str]] = ()) -> bytes:
+def _last_answer(refusal: Refusal, trace: Trace | None = None, more: tuple[tuple[str, str], ...] = ()) -> bytes:
     """The answer to what never became a request."""
     trace = trace or Trace.of(None)
     reply = refused(refusal, trace.id)
-    headers = (
-        ("content-type", reply.content_type),
-        ("content-length", str(len(reply.body))),
-        ("traceparent", trace.parent),
-        ("connection", "close"),
-        *reply.headers,
-        *more,
-    )
-    head = b"".join(f"{name}: {value}\r\n".encode() for name, value in headers)
-    return STATUS_LINE[reply.status] + head + b"\r\n" + reply.body
+    return written(reply, trace, more, body=reply.body, is_last=True)
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
+
+import msgspec
 
 from lingua_scheduler.core.refusal import Invalid
+from lingua_scheduler.front.web import Route
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
-    from lingua_scheduler.front.web import Query, Route
+    from lingua_scheduler.front.web import Query
 
     Fits = Callable[[str], re.Match[str] | None]
 
+_MOST_PARAMETERS: Final = 100
 _TRUE, _FALSE = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})
 
 
-@dataclass(slots=True)
-class Found:
+class Found(msgspec.Struct):
     """A path that exists: what can be done there, and what stood in its braces."""
 
     by_method: dict[str, Route]
-    named: Mapping[str, str] = field(default_factory=dict)
+    named: Mapping[str, str] = {}
 
     @property
     def methods(self) -> list[str]:
@@ -69,6 +73,18 @@ def _pattern(path: str) -> Fits:
     """What fits a path with braces: something without a slash stands for each."""
     parts = [f"(?P<{part[1:-1]}>[^/]+)" if part[:1] == "{" else re.escape(part) for part in path.split("/")]
     return re.compile("/".join(parts)).fullmatch
+
+
+def split_query(text: str) -> dict[str, str]:
+    """What stands behind the question mark, by name; of several with a name the last."""
+    if not text:
+        return {}
+    if text.count("&") >= _MOST_PARAMETERS:
+        raise Invalid("There are too many parameters.")
+    if "%" in text or "+" in text:
+        return dict(parse_qsl(text, keep_blank_values=True))
+    # Nothing in it stands for anything else, as in most.
+    return {name: value for name, _, value in (part.partition("=") for part in text.split("&"))}
 
 
 def read_query(known: Iterable[Query], given: Mapping[str, str]) -> dict[str, str]:

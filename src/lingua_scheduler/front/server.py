@@ -92,8 +92,8 @@ class Server:
             uvicorn.Config(
                 door,
                 loop="none",
-                http=_protocol(HttpProtocol, settings),
-                ws=_protocol(SocketProtocol, settings),
+                http=_protocol(HttpProtocol, limits=settings, door=door),
+                ws=_protocol(SocketProtocol, limits=settings),
                 ws_max_size=LARGE_BYTES,
                 ws_ping_interval=settings.ping_interval_ms / 1000,
                 ws_ping_timeout=settings.ping_timeout_ms / 1000,
@@ -161,9 +161,9 @@ class Server:
             transport.abort()
 
 
-def _protocol(kind: type[Any], settings: ServerSettings) -> type[Any]:
-    """The protocol with these limits; uvicorn makes one for each connection, and knows nothing of our settings."""
-    return type(kind.__name__, (kind,), {"limits": settings})
+def _protocol(kind: type[Any], **known: object) -> type[Any]:
+    """The protocol, and what it has to know; uvicorn makes one for each connection, and knows nothing of that."""
+    return type(kind.__name__, (kind,), known)
 
 
 async def _wait(tasks: set[asyncio.Task[None]], for_s: float) -> None:

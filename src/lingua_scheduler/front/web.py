@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.front.auth import Principal
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import refusal_body, retry_after
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
-    from lingua_scheduler.front.auth import Principal
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.protocol.codec import Reader
 
@@ -23,19 +24,32 @@ SMALL_BYTES: Final = 64 * 1024
 LARGE_BYTES: Final = 4 * 1024 * 1024
 
 
-@dataclass(slots=True)
-class Request:
+class Request(msgspec.Struct):
     """A request whose caller is known and whose body has been read. `message` is None where the route reads none."""
 
     principal: Principal
     trace_id: str
     #: What stood in the braces of the route's path.
     named: Mapping[str, str]
-    headers: Mapping[str, str]
-    query: Mapping[str, str] = field(default_factory=dict)
+    #: The headers as they came, by their names in small letters.
+    given: Mapping[bytes, bytes]
+    query: Mapping[str, str] = {}
     message: Any = None
     #: The body as it came, where the route reads it raw.
     raw: bytes = b""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers as text. Few ask for them."""
+        return {name.decode("latin-1"): value.decode("latin-1") for name, value in self.given.items()}
+
+    @property
+    def waits(self) -> bool:
+        """Whether the caller is ready to wait for his answer."""
+        if "wait_ms" in self.query:
+            return True
+        options = getattr(self.message, "options", None)
+        return bool(getattr(self.message, "wait_ms", None) or getattr(options, "wait_ms", None))
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -90,7 +104,7 @@ class Route:
     also: str = ""
     #: Has an `ETag`: whoever names it in `If-None-Match` is told that nothing has changed (304).
     is_kept: bool = False
-    #: Looks at the state engine, which may be away.
+    #: Looks at the state engine, which may be away. Without it a handler reads nothing and waits for nobody.
     asks_engine: bool = True
     #: Begins work, or asks for some: nothing for an instance that is about to stop.
     begins: bool = False

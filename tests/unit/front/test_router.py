@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lingua_scheduler.core.refusal import Invalid
-from lingua_scheduler.front.router import Router, read_query
+from lingua_scheduler.front.router import Router, read_query, split_query
 from lingua_scheduler.front.trace import Trace
 from lingua_scheduler.front.web import Query, Reply, Route
 
@@ -81,3 +81,25 @@ def test_a_trace_goes_on_or_begins() -> None:
     assert Trace.of(trace.parent) == trace
     assert Trace.of(None).id != Trace.of(None).id
     assert Trace.of("cc" + parent[2:] + "-what-comes-later").id == trace.id
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("", {}),
+        ("a=1", {"a": "1"}),
+        ("a=1&b=x=y&a=2", {"a": "2", "b": "x=y"}),
+        ("a", {"a": ""}),
+        ("a=%20b+c", {"a": " b c"}),
+        ("%61=1", {"a": "1"}),
+    ],
+)
+def test_parameters_are_told_apart(text: str, given: dict[str, str]) -> None:
+    assert split_query(text) == given
+
+
+@pytest.mark.parametrize("one", ["a=1", "a=%31"])
+def test_there_may_be_a_hundred_parameters(one: str) -> None:
+    assert split_query("&".join([one] * 100)) == {"a": "1"}
+    with pytest.raises(Invalid, match="too many"):
+        split_query("&".join([one] * 101))
