@@ -167,7 +167,7 @@ def _calls_noted() -> Iterator[set[str]]:
     called: set[str] = set()
     run = Engine.run
 
-    def noting(self: Engine, script: Script, *more: Any) -> asyncio.Future[Any]:
+    def noting(self: Engine, script: Script, *more: Any) -> asyncio.Future[Any]:  # noqa: ANN401 - whatever it is called with
         called.add(script.name)
         return run(self, script, *more)
 
