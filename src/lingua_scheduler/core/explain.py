@@ -103,15 +103,21 @@ def _waiting(job: JobRecord, ticket: Ticket) -> Wait | None:
     return None
 
 
+def last_attempt(job: JobRecord) -> str | None:
+    """How the attempt ended on which there is no note yet: `FINISHED`, "" while it goes on; None: there is none."""
+    if not job.attempt or job.state in WAITING_STATES or any(past.attempt == job.attempt for past in job.past.attempts):
+        return None
+    return "FINISHED" if job.state == "FINISHED" else ""
+
+
 def _attempts(job: JobRecord) -> Iterator[Attempt]:
     free_at = job.created_at_ms
     for past in job.past.attempts:
         yield _attempt(past.attempt, past.node, past.choice, free_at, past.reserved_at_ms, past.cause, past.ended_at_ms)
         free_at = past.ended_at_ms
-    noted = {past.attempt for past in job.past.attempts}
-    if job.attempt and job.attempt not in noted and job.state not in WAITING_STATES:
-        ended = "FINISHED" if job.state == "FINISHED" else ""
-        yield _attempt(job.attempt, job.node, job.choice, free_at, job.reserved_at_ms, ended, job.ended_at_ms)
+    end = last_attempt(job)
+    if end is not None:
+        yield _attempt(job.attempt, job.node, job.choice, free_at, job.reserved_at_ms, end, job.ended_at_ms)
 
 
 def _attempt(

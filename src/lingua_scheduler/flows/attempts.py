@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 from lingua_scheduler.core.ids import cell_of, check_id, check_int, check_text
@@ -37,7 +38,16 @@ def check_attempt(
     """The cell to ask, and the attempt as the scripts read it."""
     cell = cell_of(job_id)
     attempt = check_int("attempt_id", attempt_id, 1, MAX_ATTEMPT)
-    return cell, (str(job_id), attempt, check_id("node_id", node_id), check_text("epoch", epoch, 64))
+    node = (_known if type(node_id) is str and type(epoch) is str else _life)(node_id, epoch)
+    return cell, (str(job_id), attempt, *node)
+
+
+def _life(node_id: object, epoch: object) -> tuple[str, str]:
+    return check_id("node_id", node_id), check_text("epoch", epoch, 64)
+
+
+#: The same nodes speak again and again, each for a whole life.
+_known: Final = functools.lru_cache(maxsize=4_096)(_life)
 
 
 def refused(no: No, job_id: str, attempt_id: int, node_id: str) -> Refusal:

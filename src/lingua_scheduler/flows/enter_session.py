@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.ids import check_int
@@ -32,6 +33,12 @@ _ENTER_SESSION: Final = Face[Entered | _Taken | Limited](
 )
 
 
+@functools.lru_cache(maxsize=64, typed=True)
+def _bounds(rate: int, burst: int, ttl_ms: int) -> tuple[int, int, int]:
+    """What the settings say: mostly the same."""
+    return (*check_rate(rate, burst), check_int("ttl_ms", ttl_ms, 1, MAX_SESSION_MS))
+
+
 async def enter_session(
     engine: Engine,
     session_id: str,
@@ -53,9 +60,7 @@ async def enter_session(
         tag = check_session(session_id)
         index = -1 if utterance_index is None else check_int("utterance_index", utterance_index, 0, MAX_INDEX)
         least = check_int("at_least", at_least, 0, LAST_INDEX)
-        per_s, most = check_rate(rate, burst)
-        ttl_ms = check_int("ttl_ms", ttl_ms, 1, MAX_SESSION_MS)
-        item = pack((check_principal(principal), index, least, per_s, most, ttl_ms))
+        item = pack((check_principal(principal), index, least, *_bounds(rate, burst, ttl_ms)))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _ENTER_SESSION(engine, tag, item)

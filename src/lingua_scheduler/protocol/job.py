@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lingua_scheduler.core.explain import explain_record
+from lingua_scheduler.core.explain import last_attempt
 from lingua_scheduler.protocol.errors import END_CODES
 from lingua_scheduler.protocol.fields import Message
 
@@ -68,16 +68,7 @@ def job_answer(job: JobRecord, ticket: Ticket, result: str = "", *, internals: b
         tgt_lang=tgt,
         state=job.state,
         attempt_id=job.attempt,
-        attempts=[
-            AttemptAnswer(
-                attempt_id=one.attempt_id,
-                reserved_at_ms=one.reserved_at_ms,
-                end=one.end,
-                ended_at_ms=one.ended_at_ms or None,
-                node_id=one.node_id if internals else None,
-            )
-            for one in explain_record(job, ticket).attempts
-        ],
+        attempts=_attempts(job, internals=internals),
         timings=_timings(job),
         result=msgspec.Raw(result.encode()) if result else None,
         trace_id=ticket.trace,
@@ -85,6 +76,23 @@ def job_answer(job: JobRecord, ticket: Ticket, result: str = "", *, internals: b
         error=END_CODES.get(job.state),
         reason=job.past.reason or None,
     )
+
+
+def _attempts(job: JobRecord, *, internals: bool) -> list[AttemptAnswer]:
+    found = [(past.attempt, past.reserved_at_ms, past.cause, past.ended_at_ms, past.node) for past in job.past.attempts]
+    end = last_attempt(job)
+    if end is not None:
+        found.append((job.attempt, job.reserved_at_ms, end, job.ended_at_ms, job.node))
+    return [
+        AttemptAnswer(
+            attempt_id=number,
+            reserved_at_ms=reserved_at,
+            end=end,
+            ended_at_ms=ended_at or None,
+            node_id=node_id if internals else None,
+        )
+        for number, reserved_at, end, ended_at, node_id in found
+    ]
 
 
 def _timings(job: JobRecord) -> Timings:
