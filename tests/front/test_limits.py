@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -287,3 +288,12 @@ async def test_an_upgrade_to_something_else_is_a_plain_request(door: Open) -> No
     async with Raw.connect(door.port) as raw:
         answer = await raw.get("/livez", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMA")
         assert answer.status == 200
+
+
+async def test_time_that_this_process_slept_away_is_not_counted(door: Open) -> None:
+    """What somebody owes may lie there unread when his time is over."""
+    async with Raw.connect(door.port) as raw:
+        assert (await raw.get("/livez")).status == 200
+        time.sleep(0.5)  # noqa: ASYNC251 - the whole process
+        await asyncio.sleep(0.01)
+        assert (await raw.get("/livez")).status == 200

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: The `error` that goes out before a close that the framing decides on.
 _LAST_WORDS: Final = {1009: "PAYLOAD_TOO_LARGE"}
+#: A timer that rings so much too late says that this process slept.
+_NAP_S: Final = 0.05
 #: Into so many pieces a message may be cut: each costs more than it weighs.
 _MOST_FRAGMENTS: Final = 1_024
 #: What may lie unread before a peer that goes on pinging is cut off. Messages stop long before.
@@ -253,10 +255,13 @@ class HttpProtocol(HttpToolsProtocol):
         self._timer = self.loop.call_later(max(0.0, due - self.loop.time()), self._look)
 
     def _look(self) -> None:
-        """Whether what is owed is late."""
+        """Whether what is owed is late. While this process slept it was not to blame: it may lie there unread."""
         self._timer = None
         if self._due is None:
             return
+        slept = self.loop.time() - self._rings_at
+        if slept > _NAP_S:
+            self._due += slept
         if self.loop.time() < self._due:
             self._set_timer(self._due)
         elif self._is_idle:
