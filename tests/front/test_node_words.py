@@ -71,6 +71,17 @@ async def test_who_is_done_with_an_attempt_has_no_errand(scene: Scene) -> None:
     assert len(scene.delivery.errands) == 0
 
 
+async def test_the_word_of_another_node_ends_nobodys_errand(scene: Scene) -> None:
+    """It is refused, and whoever has the job is heard as before."""
+    await scene.join("n1")
+    await scene.join("n2")
+    job_id = await scene.put("n1")
+    for word in (JobResult(job_id=job_id, attempt_id=1, success=True), JobStopped(job_id=job_id, attempt_id=1)):
+        assert await scene.tell(word, "n2") == "NODE_MISMATCH"
+    assert await scene.tell(JobAck(job_id=job_id, attempt_id=1), "n1") == ""
+    assert [errand.job_id for errand in scene.listeners.of("accepted")] == [job_id]
+
+
 async def test_the_speech_of_a_job_that_has_just_ended_is_erased(scene: Scene) -> None:
     await scene.join()
     job_id = await scene.put()

@@ -47,8 +47,9 @@ if TYPE_CHECKING:
 
     Place = Placed | Delivered
 
-#: An assignment that was written, but not yet noted by the engine, is noted within the time that a node has to ack.
+#: For so long the engine is told again of what is not under way any more, and of what a node was told.
 _PATIENCE_S: Final = 5.0
+_NOTE_PATIENCE_S: Final = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -312,7 +313,7 @@ class Delivery:
     def _note_later(self, job_id: str, at: Place) -> None:
         """The engine is away just now. It hears it when it is back."""
         self._background.spawn(
-            insist(lambda: self._note(job_id, at), _PATIENCE_S), f"noting that job {job_id} was delivered"
+            insist(lambda: self._note(job_id, at), _NOTE_PATIENCE_S), f"noting that job {job_id} was delivered"
         )
 
     async def _told(self, job_id: str, at: Place) -> Delivered | Refusal:
@@ -339,9 +340,9 @@ class Delivery:
         if errand is not None:
             self._sessions.accepted(errand)
 
-    def over(self, job_id: str, attempt_id: int) -> None:
+    def over(self, job_id: str, attempt_id: int, node_id: str) -> None:
         """A node has nothing more to say of an attempt. What follows from that is in the outbox."""
-        self.errands.drop(job_id, attempt_id)
+        self.errands.drop(job_id, attempt_id, node_id)
         self.has_news()
 
     async def _give_up(self, job_id: str, refusal: Refusal) -> Refusal:

@@ -40,8 +40,8 @@ class Errands:
         """All that a node has, as far as is known here."""
         return [errand for errand in self._by_job.values() if errand.node_id == node_id]
 
-    def drop(self, job_id: str, attempt_id: int) -> None:
-        """That attempt, or an older one, is over."""
+    def drop(self, job_id: str, attempt_id: int, node_id: str = "") -> None:
+        """That attempt, or an older one, is over; by the word of a node, only if it is that node's."""
         errand = self._by_job.get(job_id)
-        if errand is not None and errand.attempt_id <= attempt_id:
+        if errand is not None and errand.attempt_id <= attempt_id and node_id in {"", errand.node_id}:
             del self._by_job[job_id]

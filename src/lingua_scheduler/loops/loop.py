@@ -73,20 +73,19 @@ class Loop(ABC):
 
     async def _run(self) -> None:
         while True:
-            pause_s = self._interval_s
             self._is_woken = False
             try:
-                if await self.turn() or self._is_woken:
-                    continue
+                if not (await self.turn() or self._is_woken):
+                    await self._sleep(self._interval_s)
             except (DependencyDown, OutcomeUnknown):
-                # Both are safe here: what a turn does, it can do again.
+                # Both are safe here: what a turn does, it can do again. Nobody who has news makes it more urgent.
                 self.missed_turns += 1
+                await asyncio.sleep(self._interval_s)
             except Exception:
                 # A loop that died would be missed by nobody until jobs hang: it says what is wrong and goes on.
                 self.failed_turns += 1
                 log.exception("a turn of the %s failed; the next follows in %g s", type(self).__name__, _PAUSE_S)
-                pause_s = max(pause_s, _PAUSE_S)
-            await self._sleep(pause_s)
+                await asyncio.sleep(max(self._interval_s, _PAUSE_S))
 
 
 def refused(refusal: Refusal) -> LinguaError:

@@ -125,3 +125,26 @@ async def test_a_loop_that_is_woken_does_not_wait_for_its_interval() -> None:
         loop.wake()
         assert await loop.turns.get() == 2
         assert await loop.turns.get() == 3, "it was woken during its turn"
+
+
+class Failing(Loop):
+    """Every turn fails, and somebody has news all the time."""
+
+    def __init__(self) -> None:
+        super().__init__(interval_ms=1)
+        self.turned = asyncio.Event()
+
+    async def turn(self) -> bool:
+        self.turned.set()
+        self.wake()
+        raise RuntimeError("a bug")
+
+
+async def test_a_loop_that_fails_is_not_hurried_by_news(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        async with Failing() as loop, asyncio.timeout(5):
+            await loop.turned.wait()
+            for _ in range(20):
+                loop.wake()
+                await asyncio.sleep(0.001)
+    assert loop.failed_turns == 1

@@ -77,7 +77,7 @@ async def finish(desk: Desk, request: Request) -> Said:
     text = "" if result is None else encode(result).decode()
     moved = await done(desk.engine, *_named(said), result=text, result_ttl_ms=desk.result_ttl_ms)
     if not isinstance(moved, Refusal):
-        desk.delivery.over(said.job_id, said.attempt_id)
+        desk.delivery.over(said.job_id, said.attempt_id, said.node_id)
         return FailAnswer(ok=True, state=moved.state, attempt_id=said.attempt_id)
     if kept:
         await erase_audio(desk.engine, kept)

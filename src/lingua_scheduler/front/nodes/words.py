@@ -104,7 +104,7 @@ class Words:
             refusal = await self._fail(known, message, failing(message))
         else:
             refusal = await self._done(known, message)
-        self._delivery.over(message.job_id, message.attempt_id)
+        self._delivery.over(message.job_id, message.attempt_id, known.node_id)
         return refusal
 
     def _accepted(self, known: Known, message: JobAck, answer: object) -> Refusal | None:
