@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Frame, Opcode
 
 from lingua_scheduler.core.errors import DependencyDown
-from lingua_scheduler.front import limits
+from lingua_scheduler.front import upgrade
 from tests.front.routes import ROUTES
 from tests.support.doors import PATIENCE_S, Raw, open_door
 
@@ -229,7 +229,7 @@ async def test_a_message_in_pieces_is_one_message(server: Server) -> None:
 async def test_who_pings_without_end_and_never_reads_is_cut_off(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "_MOST_UNREAD", 200_000)
+    monkeypatch.setattr(upgrade, "_MOST_UNREAD", 200_000)
     async with opened(server) as (door, echo), connect(f"{door.ws}/ws/session") as socket:
         socket.transport.pause_reading()
         pings = masked(Opcode.PING, b"x" * 125) * 1_000

@@ -10,8 +10,8 @@ import pytest
 
 from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.front.limits import SocketProtocol
 from lingua_scheduler.front.pairing import offer_pairing
+from lingua_scheduler.front.upgrade import SocketProtocol
 from lingua_scheduler.protocol.frames import AudioFrame, FinalFrame, encode_frame
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.cell import read_cell

@@ -18,8 +18,10 @@ from httptools import parse_url
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from lingua_scheduler.front.trace import Trace
+from lingua_scheduler.front.web import refused
 
 if TYPE_CHECKING:
+    from lingua_scheduler.core.refusal import Refusal
     from lingua_scheduler.front.limits import HttpProtocol
     from lingua_scheduler.front.web import Reply, Request
 
@@ -172,6 +174,13 @@ def written(reply: Reply, trace: Trace, more: Headers = (), *, body: bytes, is_l
     head = _head(reply.status, reply.content_type, reply.headers + more)
     own = f"{length}traceparent: {trace.parent}\r\n\r\n".encode()
     return b"".join((head, _date(int(time())), _LAST if is_last else b"", own, body))
+
+
+def last_answer(refusal: Refusal, trace: Trace | None = None, more: Headers = ()) -> bytes:
+    """The answer to what never became a request."""
+    trace = trace or Trace.of(None)
+    reply = refused(refusal, trace.id)
+    return written(reply, trace, more, body=reply.body, is_last=True)
 
 
 @functools.lru_cache(maxsize=1_024)

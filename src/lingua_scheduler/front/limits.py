@@ -10,18 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.datastructures import Headers
-from websockets.exceptions import InvalidHandshake
-from websockets.frames import Frame, Opcode
 
-from lingua_scheduler.core.refusal import CODES, Refusal, refuse
+from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.front.cork import Corked
-from lingua_scheduler.front.exchange import Exchange, parts_of, written
-from lingua_scheduler.front.trace import Trace
-from lingua_scheduler.front.web import refused
-from lingua_scheduler.protocol.codec import encode
-from lingua_scheduler.protocol.errors import error_message
+from lingua_scheduler.front.exchange import Exchange, last_answer, parts_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -30,14 +22,8 @@ if TYPE_CHECKING:
     from lingua_scheduler.config.doors import Server as Limits
     from lingua_scheduler.front.door import Door
 
-#: The `error` that goes out before a close that the framing decides on.
-_LAST_WORDS: Final = {1009: "PAYLOAD_TOO_LARGE"}
 #: A timer that rings so much too late says that this process slept.
 _NAP_S: Final = 0.05
-#: Into so many pieces a message may be cut: each costs more than it weighs.
-_MOST_FRAGMENTS: Final = 1_024
-#: What may lie unread before a peer that goes on pinging is cut off. Messages stop long before.
-_MOST_UNREAD: Final = 16 * 1024 * 1024
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -296,7 +282,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self._is_over = True
         if self._is_heard():
-            self.transport.write(_last_answer(refusal))
+            self.transport.write(last_answer(refusal))
         self.transport.close()
 
     def _is_heard(self) -> bool:
@@ -304,88 +290,3 @@ class HttpProtocol(HttpToolsProtocol):
         if self._is_answering():
             return not self.pipeline and self._answering is self._arriving
         return self._arriving is None or not self._is_reading
-
-
-def _last_answer(refusal: Refusal, trace: Trace | None = None, more: tuple[tuple[str, str], ...] = ()) -> bytes:
-    """The answer to what never became a request."""
-    trace = trace or Trace.of(None)
-    reply = refused(refusal, trace.id)
-    return written(reply, trace, more, body=reply.body, is_last=True)
-
-
-class SocketProtocol(WebSocketsSansIOProtocol):
-    """One WebSocket: it tells when it can be written to, and finds out when nobody is there."""
-
-    limits: Limits
-    #: What the other end is told goes by this, whoever tells it.
-    trace: Trace
-
-    def handle_connect(self, event: Any) -> None:  # noqa: ANN401 - the handshake, which is uvicorn's business
-        try:
-            self.conn.process_request(event)
-        except (InvalidHandshake, ValueError) as why:
-            # It may quote what is no text.
-            said = f"{why!s:.200}".encode("ascii", "replace").decode()
-            self._refuse_handshake(f"This is no handshake of a WebSocket: {said}.", event.headers)
-            return
-        super().handle_connect(event)
-        extensions: dict[str, Any] = self.scope["extensions"]
-        self.trace = _trace_in(event.headers)
-        extensions["lingua"] = {"writable": self.writable, "trace": self.trace, "round_trip_ms": self.round_trip_ms}
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if not self.handshake_initiated and self.conn.handshake_exc is not None:
-            self._refuse_handshake("This is no handshake of a WebSocket.", Headers())
-
-    def handle_cont(self, event: Frame) -> None:
-        """Pieces without end, or without content, are not collected."""
-        if len(self.frames) < _MOST_FRAGMENTS:
-            super().handle_cont(event)
-            return
-        self.frames = []
-        self.conn.fail(1009, "too many pieces")
-        self.handle_parser_exception()
-
-    def start_keepalive(self) -> None:
-        """The first ping goes out at once: from its answer on it is known how far away the other end is."""
-        self.send_keepalive_ping()
-
-    def round_trip_ms(self) -> float | None:
-        """How long the last ping that was answered took, there and back; None: none was yet."""
-        return self.last_ping_rtt * 1000 or None
-
-    def handle_ping(self) -> None:
-        """A pong for each ping, unless nobody reads them."""
-        super().handle_ping()
-        if self.transport.get_write_buffer_size() > _MOST_UNREAD:
-            self.transport.abort()
-
-    def keepalive_timeout(self) -> None:
-        """No answer to a ping. If it is we who do not read, the answer may lie there; else nobody is there."""
-        if self.read_paused and not self.transport.is_closing():
-            self.pong_timer = self.loop.call_later(self.limits.ping_timeout_ms / 1000, self.keepalive_timeout)
-            return
-        super().keepalive_timeout()
-        # Closing would wait until what was written has been read.
-        self.transport.abort()
-
-    def handle_parser_exception(self) -> None:
-        """A frame that is wrong, too large or not UTF-8: say so before the close that says the same."""
-        if self.conn.close_sent is not None and not self.transport.is_closing():
-            code = _LAST_WORDS.get(self.conn.close_sent.code, "INVALID_MESSAGE")
-            last_word = encode(error_message(Refusal(code, CODES[code].detail), self.trace.id))
-            self.transport.write(Frame(Opcode.TEXT, last_word).serialize(mask=False))
-        super().handle_parser_exception()
-
-    def _refuse_handshake(self, why: str, headers: Headers) -> None:
-        """What asked to become a WebSocket does not know how. It is told which version we speak."""
-        self.handshake_initiated = self.handshake_complete = self.close_sent = True
-        speaks = (("sec-websocket-version", "13"),)
-        self.transport.write(_last_answer(Refusal("INVALID_MESSAGE", why), _trace_in(headers), speaks))
-        self.transport.close()
-
-
-def _trace_in(headers: Headers) -> Trace:
-    """The caller's own trace, if the handshake names one."""
-    return Trace.of(next(iter(headers.get_all("traceparent")), None))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from lingua_scheduler.core.errors import LinguaError
-from lingua_scheduler.front.limits import HttpProtocol, SocketProtocol
+from lingua_scheduler.front.limits import HttpProtocol
+from lingua_scheduler.front.upgrade import SocketProtocol
 from lingua_scheduler.front.web import LARGE_BYTES
 
 if TYPE_CHECKING:
