@@ -284,12 +284,6 @@ async def test_a_handshake_that_is_wrong_is_told_what_is_wrong(door: Open) -> No
         assert answer.said["trace_id"] == "0af7651916cd43dd8448eb211c80319c"
 
 
-async def test_an_upgrade_to_something_else_is_a_plain_request(door: Open) -> None:
-    async with Raw.connect(door.port) as raw:
-        answer = await raw.get("/livez", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMA")
-        assert answer.status == 200
-
-
 async def test_time_that_this_process_slept_away_is_not_counted(door: Open) -> None:
     """What somebody owes may lie there unread when his time is over."""
     async with Raw.connect(door.port) as raw:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from httptools import HttpParserError, HttpParserUpgrade
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from lingua_scheduler.core.refusal import Refusal, refuse
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: A timer that rings so much too late says that this process slept.
 _NAP_S: Final = 0.05
+_NO_PROXY: Final = Refusal("INVALID_MESSAGE", "This server is no proxy.")
+_NOT_HTTP: Final = Refusal("INVALID_MESSAGE", "This is not HTTP/1.1.")
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -52,7 +54,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._begun = 0
         self._is_reading = False
         self._has_head = False
-        #: What has arrived of its head: so much, and at most so much.
+        #: What has arrived of its head: so much, and at most so much. Later, of what stands beside its body.
         self._head_bytes = 0
         self._most_head_bytes = 0
         #: Everything is answered, and nothing has come since.
@@ -83,22 +85,26 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if self._is_idle:
             self._is_idle, self._due = False, None
-        was_reading, begun = self._is_reading, self._begun
+        was_reading, begun, body = self._is_reading, self._begun, self._arriving
+        had_bytes = 0 if body is None else body.size
         self._most_head_bytes += len(data)
         try:
             self.parser.feed_data(data)
         except HttpParserError:
-            self._refuse(Refusal("INVALID_MESSAGE", "This is not HTTP/1.1."))
-        except HttpParserUpgrade:
-            if self._should_upgrade():
-                self.handle_websocket_upgrade()
+            self._refuse(_NOT_HTTP)
+        except HttpParserUpgrade as upgrade:
+            self._upgrade(memoryview(data)[upgrade.args[0] :])
         if self._has_head:
             self._most_head_bytes = 0
+            if body is not None and body is self._arriving:
+                # Between the pieces of a body, and behind the last, no more may stand than in a head.
+                if body.size > had_bytes:
+                    self._head_bytes = 0
+                else:
+                    self._count(len(data))
         # What also holds the end of an earlier request is not counted: the next piece will be.
         elif self._is_reading and self._begun - begun <= (not was_reading):
-            self._head_bytes += len(data)
-            if self._head_bytes > self.limits.max_header_bytes:
-                self._refuse(refuse("HEADERS_TOO_LARGE"))
+            self._count(len(data))
         self._begin()
         if self._due is None:
             self._watch()
@@ -112,17 +118,20 @@ class HttpProtocol(HttpToolsProtocol):
         self.headers = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers.append((name.lower(), value))
+        # What comes behind a body is read by nobody.
+        if not self._has_head:
+            self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         self._has_head, self._due = True, None
+        self._head_bytes = 0
         if self._most_head_bytes > self.limits.max_header_bytes and self._read_bytes() > self.limits.max_header_bytes:
             self._refuse(refuse("HEADERS_TOO_LARGE"))
         if self._is_over:
             return
         parser = self.parser
         method = parser.get_method().decode("ascii")
-        if parser.should_upgrade() and self._should_upgrade():
+        if parser.should_upgrade():
             self.scope = {"method": method, "headers": self.headers}  # type: ignore[typeddict-item] # all that is used
             return
         path, query = parts_of(self.url)
@@ -146,6 +155,44 @@ class HttpProtocol(HttpToolsProtocol):
         if self._arriving is not None:
             self._arriving.end()
             self._arriving = None
+
+    def _count(self, size: int) -> None:
+        """So much more of a head, or of what is like one."""
+        self._head_bytes += size
+        if self._head_bytes > self.limits.max_header_bytes:
+            self._refuse(refuse("HEADERS_TOO_LARGE"))
+
+    def _upgrade(self, rest: memoryview) -> None:
+        """Become a WebSocket. Any other upgrade is an offer that is not taken: the request is a plain one.
+
+        The parser has stopped behind the head of it. Another one reads on, which never heard of the offer.
+        """
+        while not self._is_over:
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+                return
+            if self.parser.get_method() == b"CONNECT":
+                self._refuse(_NO_PROXY)
+                return
+            head = self._plain_head()
+            self.parser = HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            try:
+                self.parser.feed_data(head)
+                self.parser.feed_data(rest)
+            except HttpParserError:
+                self._refuse(_NOT_HTTP)
+            except HttpParserUpgrade as upgrade:
+                rest = rest[upgrade.args[0] :]
+            else:
+                return
+
+    def _plain_head(self) -> bytes:
+        """The head that has just been read, without the offer."""
+        parser = self.parser
+        lines = [b"%b %b HTTP/%b" % (parser.get_method(), self.url, parser.get_http_version().encode())]
+        lines += [b"%b: %b" % one for one in self.headers if one[0] != b"upgrade"]
+        return b"\r\n".join((*lines, b"", b""))
 
     def handle_websocket_upgrade(self) -> None:
         self._is_over = True

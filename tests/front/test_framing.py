@@ -1,0 +1,96 @@
+"""Where a request ends and the next begins, whatever stands between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.front.routes import ROUTES
+from tests.support.doors import Raw, open_door
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.doors import Open
+    from tests.support.servers import Server
+
+HEAD = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n"
+OFFERS = [
+    b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n",
+    b"Connection: upgrade\r\nConnection: keep-alive\r\nUpgrade: websocket\r\n",
+    b"Connection: Upgrade\r\nUpgrade: foo\r\n",
+]
+#: What a body is that could be taken for a request.
+SMUGGLED = b"GET /v1/fail/bug HTTP/1.1\r\nHost: localhost\r\n\r\n"
+CHUNKED = b"POST /v1/raw HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.fixture
+async def door(server: Server) -> AsyncIterator[Open]:
+    async with open_door(server.url, ROUTES, server__body_timeout_ms=2_000, server__max_header_bytes=2_000) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("offer", OFFERS)
+@pytest.mark.parametrize("count", [1, 400])
+async def test_an_upgrade_to_something_else_is_a_plain_request(door: Open, offer: bytes, count: int) -> None:
+    async with Raw.connect(door.port) as raw:
+        await raw.write((HEAD + offer + b"\r\n" + HEAD + b"\r\n") * count)
+        assert all([(await raw.answer()).said == {"ok": True} for _ in range(2 * count)])
+
+
+@pytest.mark.parametrize("offer", OFFERS)
+@pytest.mark.parametrize("is_chunked", [False, True])
+@pytest.mark.parametrize("is_in_pieces", [False, True])
+async def test_an_offer_of_an_upgrade_leaves_the_body_where_it_is(
+    door: Open, offer: bytes, is_chunked: bool, is_in_pieces: bool
+) -> None:
+    size = b"%x\r\n" % len(SMUGGLED)
+    framing = b"Transfer-Encoding: chunked\r\n" if is_chunked else b"Content-Length: %d\r\n" % len(SMUGGLED)
+    pieces = [b"POST /v1/raw HTTP/1.1\r\nHost: localhost\r\n" + offer + framing + b"\r\n"]
+    pieces += [size + SMUGGLED + b"\r\n0\r\n\r\n"] if is_chunked else [SMUGGLED[:9], SMUGGLED[9:]]
+    async with Raw.connect(door.port) as raw, Raw.connect(door.port) as other:
+        for piece in pieces if is_in_pieces else [b"".join(pieces) + HEAD + b"\r\n"]:
+            await raw.write(piece)
+            await other.get("/livez")
+        assert (await raw.answer()).said["size"] == len(SMUGGLED)
+        if is_in_pieces:
+            await raw.write(HEAD + b"\r\n")
+        assert (await raw.answer()).said == {"ok": True}
+
+
+async def test_what_is_wrong_behind_an_offer_of_an_upgrade_is_refused(door: Open) -> None:
+    async with Raw.connect(door.port) as raw:
+        await raw.write(b"POST /v1/raw HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n" + OFFERS[0])
+        await raw.write(b"\r\nno chunk\r\n")
+        assert (await raw.answer()).status == 400
+        assert await raw.rest() == b""
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [(b"2\r\n{}\r\n0\r\n", b"x: abcde\r\n" * 10), (b"2\r\n{}\r\n0\r\nx: ", b"y" * 100), (b"2;x=", b"y" * 100)],
+)
+async def test_what_stands_beside_a_body_is_not_more_than_a_head(door: Open, first: bytes, again: bytes) -> None:
+    """Trailers without end, one trailer without end, or what is said of a piece."""
+    async with Raw.connect(door.port) as raw, Raw.connect(door.port) as other:
+        await raw.write(CHUNKED + first)
+        for _ in range(21):
+            await other.get("/livez")
+            await raw.write(again)
+        answer = await raw.answer()
+        assert (answer.status, answer.said["error"]) == (431, "HEADERS_TOO_LARGE")
+        assert await raw.rest() == b""
+
+
+async def test_trailers_are_no_headers(door: Open) -> None:
+    async with Raw.connect(door.port) as raw:
+        await raw.write(CHUNKED + b"3\r\nabc\r\n0\r\nHost: elsewhere\r\nX: y\r\n\r\n")
+        assert (await raw.answer()).said["size"] == 3
+        # They count for themselves: many small pieces of a body are no head.
+        await raw.write(CHUNKED)
+        for _ in range(1_000):
+            await raw.write(b"1;why=because\r\nx\r\n")
+        await raw.write(b"0\r\n\r\n")
+        assert (await raw.answer()).said["size"] == 1_000
