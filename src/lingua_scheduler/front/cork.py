@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
 
 class Corked:
-    """A transport, but for its writes."""
+    """A transport, but for its writes; and whoever does not read the last of them has so much time for it."""
 
-    __slots__ = ("_loop", "_pending", "_transport")
+    __slots__ = ("_loop", "_patience_s", "_pending", "_transport")
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, patience_s: float) -> None:
         self._transport = transport
         self._loop = loop
+        self._patience_s = patience_s
         self._pending: list[bytes] = []
 
     def write(self, data: bytes) -> None:
@@ -34,8 +35,12 @@ class Corked:
             self._transport.write(data)
 
     def close(self) -> None:
-        """Write what is left, and close."""
+        """Write what is left, and close when it has been read, or nobody reads it."""
+        if self._transport.is_closing():
+            return
         self._flush()
+        if self._transport.get_write_buffer_size():
+            self._loop.call_later(self._patience_s, self._transport.abort)
         self._transport.close()
 
     def abort(self) -> None:

@@ -66,6 +66,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        # Whatever has to wait until it is read is told to `pause_writing`, and has its time; also if we close.
+        transport.set_write_buffer_limits(high=0)
         self.address = self.client[0] if self.client else ""
         if len(self.connections) > self.limits.max_connections:
             self._refuse(Refusal("RATE_LIMITED", "There are too many connections here."))
@@ -196,11 +198,13 @@ class HttpProtocol(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         self._is_over = True
-        self._stop_timers()
-        if self._is_answering():
+        if self._is_answering() or self.flow.write_paused:
             self.transport.close()
             return
-        self.transport = Corked(self.transport, self.loop)  # type: ignore[assignment] # it is one, in all that matters
+        self._stop_timers()
+        self.transport.set_write_buffer_limits()
+        corked = Corked(self.transport, self.loop, self.limits.body_timeout_ms / 1000)
+        self.transport = corked  # type: ignore[assignment] # it is one, in all that matters
         super().handle_websocket_upgrade()
 
     def _read_bytes(self) -> int:

@@ -36,7 +36,7 @@ async def pair() -> AsyncIterator[tuple[Corked, Counted, asyncio.StreamReader]]:
     transport, _ = await loop.create_connection(asyncio.Protocol, sock=ours)
     reader, writer = await asyncio.open_connection(sock=theirs)
     counted = Counted(transport)
-    yield Corked(counted, loop), counted, reader  # type: ignore[arg-type] # it is one
+    yield Corked(counted, loop, 0.05), counted, reader  # type: ignore[arg-type] # it is one
     transport.abort()
     writer.close()
 
@@ -67,3 +67,14 @@ async def test_an_abort_writes_nothing(pair: tuple[Corked, Counted, asyncio.Stre
     corked.abort()
     assert await reader.read() == b""
     assert counted.writes == []
+
+
+async def test_last_words_that_nobody_reads_are_not_waited_for(
+    pair: tuple[Corked, Counted, asyncio.StreamReader],
+) -> None:
+    corked, _, reader = pair
+    corked.write(b"x" * 9_000_000)
+    corked.close()
+    # Longer than it may take.
+    await asyncio.sleep(0.2)
+    assert len(await reader.read()) < 9_000_000
