@@ -15,7 +15,7 @@ from lingua_scheduler.sdk.client_items import Result
 from tests.support.house import House, Scheduler, empty, eventually, is_away, no_session_is_left
 from tests.support.people import PATIENCE_S
 from tests.support.proxy import Proxy
-from tests.support.sdk_clients import TENTH, ends, rest, shown, translated, utter
+from tests.support.sdk_clients import TENTH, all_of, ends, rest, shown, translated, utter
 from tests.support.silent import Silent
 
 if TYPE_CHECKING:
@@ -57,6 +57,31 @@ async def test_a_connection_that_breaks_in_the_middle_of_a_result(house: House, 
         await utter(stream, 1)
         await node.result(await node.job(utterance_index=1))
         assert shown(await rest(stream)) == [(1, "said 1")]
+
+
+@pytest.mark.parametrize("after", [0, 300, 3_000, 4_300])
+async def test_a_connection_that_breaks_in_the_last_result_of_a_stream_that_has_ended(
+    house: House, network: Proxy, after: int
+) -> None:
+    """The scheduler has said that this was all, and closed; whether that is read or not, the result is handed over."""
+    speech = base64.b64encode(bytes(3_000)).decode()
+    async with house.node() as node, Client(network.http) as client, client.stream("en", "zh") as stream:
+        await node.register(slots=8)
+        await utter(stream, 0)
+        job = await node.job()
+        await stream.end()
+        session = house.serving.desk.sessions.get(stream.session_id)
+        assert session is not None
+
+        async def is_closing() -> bool:
+            return session.talk.save().is_closing
+
+        await eventually(is_closing)
+        fault = network.arm("cut", "down", after)
+        await node.result(job, tts_audio=speech)
+        assert shown(await all_of(stream)) == [(0, "said 0")]
+        assert fault.struck.is_set()
+    await no_session_is_left(house)
 
 
 @pytest.mark.parametrize("after", [1, 2_000, 3_300, 6_000])

@@ -32,7 +32,9 @@ RETURN_SPREAD_MS: Final = 2_500
 _MAX_REASON_BYTES: Final = 123
 #: What a send says when nobody can hear it: the connection is gone, or the server is already closing it.
 _GONE: Final = (OSError, RuntimeError)
-#: How long a closing socket waits for its peer to read what is still to be said.
+#: The peer has answered our close. That it is only gone is told by another event.
+ANSWERED: Final = "lingua.answered"
+#: How long a closing socket waits for its peer to read what is still to be said, and then for its answer.
 _LINGER_S: Final = 5.0
 
 
@@ -69,6 +71,8 @@ class Socket:
         self._moved = asyncio.Event()
         #: Nothing can be written any more.
         self.is_closed = False
+        #: Our own close has gone out, after everything else.
+        self._has_closed = False
         #: How many messages were dropped because the peer did not read.
         self.dropped = 0
 
@@ -122,6 +126,13 @@ class Socket:
                 # It is more than the queue ever takes: it goes out when nothing is before it.
                 await self._writable.wait()
         return False
+
+    async def emptied(self) -> bool:
+        """Until nothing waits any more, at the peer's pace. False: some of it will never arrive."""
+        if self._emptier is not None:
+            await asyncio.wait([self._emptier])
+        await self._writable.wait()
+        return not self.is_closed
 
     def _write_now(self, data: str | bytes) -> bool:
         """The transport is writable, so the send has nothing to wait for: it is over before its first pause."""
@@ -181,6 +192,21 @@ class Socket:
                     await self._emptier
                 reason = detail or (last_word.detail if last_word is not None else "")
                 await self._send({"type": "websocket.close", "code": int(code), "reason": _cut(reason)})
+                self._has_closed = True
+
+    async def answered(self) -> bool:
+        """When our own close was seen by `receive`: whether the peer answers it, and so has read all before it.
+
+        False: it was not reached, it is gone, or it takes too long.
+        """
+        if not self._has_closed:
+            return False
+        try:
+            async with asyncio.timeout(_LINGER_S):
+                event = await self._receive()
+        except TimeoutError:
+            return False
+        return bool(event["type"] == ANSWERED)
 
 
 def _cut(reason: str) -> str:

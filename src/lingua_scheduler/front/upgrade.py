@@ -11,6 +11,7 @@ from websockets.frames import Frame, Opcode
 
 from lingua_scheduler.core.refusal import CODES, Refusal
 from lingua_scheduler.front.exchange import last_answer
+from lingua_scheduler.front.socket import ANSWERED
 from lingua_scheduler.front.trace import Trace
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import error_message
@@ -59,6 +60,12 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self.frames = []
         self.conn.fail(1009, "too many pieces")
         self.handle_parser_exception()
+
+    def handle_close(self, event: Frame) -> None:
+        """Tell when the other end answers our close; uvicorn tells only that it is gone."""
+        if self.close_sent:
+            self.queue.put_nowait({"type": ANSWERED})  # type: ignore[misc,arg-type] # an event of our own
+        super().handle_close(event)
 
     def start_keepalive(self) -> None:
         """The first ping goes out at once: from its answer on it is known how far away the other end is."""

@@ -59,7 +59,6 @@ class Story(RuleBasedStateMachine):
         self.jobs: list[Submit] = []
         self.heard: list[bytes] = []
         self.taken: list[Item] = []
-        self.is_forgotten = False
 
     # The scheduler.
 
@@ -84,11 +83,8 @@ class Story(RuleBasedStateMachine):
                     self.tell(self.written(event))
             case Finish():
                 self.tell(encode(SessionCloseAck(session_id=SESSION)).decode())
-                self.is_forgotten = True
-            case Close():
+            case Close() | Forget():
                 raise AssertionError(effect)
-            case Forget():
-                self.is_forgotten = True
 
     def tell(self, frame: str | bytes) -> None:
         if self.is_wired and self.is_known:
@@ -155,7 +151,7 @@ class Story(RuleBasedStateMachine):
     def break_the_wire(self) -> None:
         self.up.clear()
         self.down.clear()
-        if self.is_known and not self.is_forgotten:
+        if self.is_known:
             self.carry(self.machine.away(START_MS))
         self.is_wired = self.is_known = False
         self.client.lost(None)
@@ -167,7 +163,7 @@ class Story(RuleBasedStateMachine):
         for _ in range(up):
             if self.client.outbox:
                 self.up.append(self.client.outbox.popleft())
-            if self.up and not self.is_forgotten:
+            if self.up:
                 self.hear(self.up.popleft())
         for _ in range(min(down, len(self.down))):
             self.client.hear(self.down.popleft(), START_MS)
@@ -184,6 +180,15 @@ class Story(RuleBasedStateMachine):
         if item is not None and not isinstance(item, Partial):
             self.taken.append(item)
 
+    def may_speak(self) -> bool:
+        return self.client.ack is not None and not self.client.is_closing
+
+    @precondition(lambda self: self.may_speak() and len(self.heard) > 2)
+    @rule()
+    def close(self) -> None:
+        """Nothing more will be said, whatever becomes of the wire until the scheduler has said so, too."""
+        self.client.close()
+
     @invariant()
     def each_once_in_order(self) -> None:
         indexes = [item.utterance_index for item in self.taken]
@@ -191,7 +196,7 @@ class Story(RuleBasedStateMachine):
 
     def finish(self) -> None:
         """All that was said is answered, over one good wire."""
-        if not self.is_wired:
+        if not (self.is_wired or self.client.is_over):
             self.connect()
         self.client.close()
         for _ in range(1_000):
@@ -211,7 +216,7 @@ class Speaking(Story):
 
     said = 0
 
-    @precondition(lambda self: self.client.ack is not None)
+    @precondition(lambda self: self.may_speak())
     @rule()
     def say(self) -> None:
         audio = base64.b64encode(TENTH).decode()
@@ -219,7 +224,7 @@ class Speaking(Story):
         assert self.client.say(Utterance(audio=audio, utterance_index=0, trace_id=trace_id)) == self.said
         self.said += 1
 
-    @precondition(lambda self: self.client.ack is not None and not self.is_wired and not self.is_forgotten)
+    @precondition(lambda self: self.client.ack is not None and not self.is_wired)
     @rule()
     def move(self) -> None:
         self.machine = moved(self.machine)
@@ -236,14 +241,14 @@ class Streaming(Story):
 
     sent = b""
 
-    @precondition(lambda self: self.client.ack is not None)
+    @precondition(lambda self: self.may_speak())
     @rule(size=st.integers(1, 3))
     def stream(self, size: int) -> None:
         audio = bytes([len(self.sent) % 251]) * 2 * size
         self.sent += audio
         self.client.stream(audio, START_MS)
 
-    @precondition(lambda self: self.client.ack is not None)
+    @precondition(lambda self: self.may_speak())
     @rule()
     def cut(self) -> None:
         self.client.cut(START_MS)

@@ -24,6 +24,11 @@ class Closing:
         return [Write(error_message(refuse("SESSION_CLOSED"), self.ledger.about.trace_id))]
 
     @property
+    def has_heard_all(self) -> bool:
+        """Everything that was said has its number: whoever goes on from what is saved knows of it."""
+        return self.ledger.coming_index == self.ledger.next_index
+
+    @property
     def due_ms(self) -> int:
         """When time alone will change something."""
         return self.ledger.due_ms
@@ -40,5 +45,5 @@ class Closing:
         return [Finish()]
 
     def came_back(self) -> None:
-        """The client lost its socket before it was told that everything was sent."""
+        """The client lost its socket before it had read that it has everything: it is told again."""
         self._is_finishing = False

@@ -34,6 +34,7 @@ class Connection:
         self._bell = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         self._is_last = False
+        self._is_told = False
 
     @property
     def way_ms(self) -> int | None:
@@ -70,6 +71,13 @@ class Connection:
         if self._closing is not None:
             await self._closing
 
+    async def has_parted(self) -> bool:
+        """When the socket is closed: whether the client was told that it has everything, and closed it itself, too."""
+        if not self._is_told:
+            return False
+        await self.closed()
+        return await self._socket.answered()
+
     async def deliver(self, answers: Answer, session_id: str) -> bool:
         """Write what is announced until the socket is closed; True: everything was written, and it was the last."""
         while not self._socket.is_closed:
@@ -79,7 +87,9 @@ class Connection:
                 if not await self._deliver_some(answers):
                     return False
             if self._is_last:
-                return await self._socket.write_in_turn(encode(SessionCloseAck(session_id=session_id)).decode())
+                told = encode(SessionCloseAck(session_id=session_id)).decode()
+                self._is_told = await self._socket.write_in_turn(told) and await self._socket.emptied()
+                return self._is_told
         return False
 
     async def _deliver_some(self, answers: Answer) -> bool:

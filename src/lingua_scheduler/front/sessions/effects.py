@@ -92,7 +92,10 @@ class Close(msgspec.Struct, frozen=True):
 
 
 class Finish(msgspec.Struct, frozen=True):
-    """When all that was announced is written: `session_close_ack`, close 1000, and say `finished`."""
+    """When all that was announced is written: `session_close_ack`, close 1000.
+
+    The session is over when the client closes, too. If its socket breaks before, it may come back.
+    """
 
 
 class Forget(msgspec.Struct, frozen=True):

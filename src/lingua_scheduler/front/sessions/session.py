@@ -71,7 +71,7 @@ class Session:
         self._waiting: set[int] = set()
         self._deliverer: asyncio.Task[None] | None = None
         self._is_wished = False
-        self._saver = Saver(talk.ledger.save, partial(self._stage.save, owner=owner), create=create)
+        self._saver = Saver(talk.save, partial(self._stage.save, owner=owner), create=create)
 
     # The client.
 
@@ -92,14 +92,14 @@ class Session:
         self.attach(connection)
         self.carry(self.talk.back(init, token, self._now()))
 
-    def detach(self, connection: Connection) -> None:
-        """A socket is closed. Only that of the client as it is now matters."""
+    def detach(self, connection: Connection, *, has_all: bool) -> None:
+        """A socket is closed, that of the client as it is now or an older one. `has_all`: nobody will come back."""
         if self.connection is not connection:
             return
         self.connection = None
         self._stop_delivering()
         if not self.is_over:
-            self.carry(self.talk.away(self._now()))
+            self.carry(self.talk.give_up() if has_all else self.talk.away(self._now()))
 
     def hear(self, connection: Connection, data: str | bytes) -> None:
         """Something came. What comes from a socket that was replaced is nobody's word."""
@@ -285,7 +285,6 @@ class Session:
             connection.close(CloseCode.INTERNAL, trace_id=self.talk.ledger.about.trace_id)
             return
         if is_finished:
-            self.carry(self.talk.give_up())
             connection.close(CloseCode.DONE)
 
     async def _answers(self, events: Sequence[Event]) -> list[TranslationResult | MissingResult]:

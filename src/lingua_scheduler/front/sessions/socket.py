@@ -28,11 +28,13 @@ async def serve_session(desk: Desk, socket: Socket, peer: Peer) -> None:
     if found is None:
         return
     session, connection = found
+    has_all = False
     try:
         while (data := await socket.receive()) is not None:
             session.hear(connection, data)
+        has_all = await connection.has_parted()
     finally:
-        session.detach(connection)
+        session.detach(connection, has_all=has_all)
         await connection.closed()
 
 

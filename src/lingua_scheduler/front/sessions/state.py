@@ -51,6 +51,8 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     order: bytes
     sent: dict[int, Sent]
     next_index: int
+    #: The client has said that it will say no more, and all that it said is in here.
+    is_closing: bool = False
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode

@@ -64,7 +64,15 @@ class Talk:
     @classmethod
     def load(cls, rules: SessionRules, saved: Saved, now_ms: int, new_id: Callable[[], str]) -> Talk:
         """One that was saved elsewhere. Its client is away until it is `back`."""
-        return cls(Ledger.load(rules, saved, now_ms), now_ms, new_id)
+        talk = cls(Ledger.load(rules, saved, now_ms), now_ms, new_id)
+        if saved.is_closing:
+            talk.phase = Closing(talk.ledger)
+        return talk
+
+    def save(self) -> Saved:
+        """All that is needed to go on elsewhere."""
+        is_closing = isinstance(self.phase, Closing) and self.phase.has_heard_all
+        return msgspec.structs.replace(self.ledger.save(), is_closing=is_closing)
 
     # The client.
 

@@ -104,6 +104,6 @@ def said_and_placed(machine: Talk, *indexes: int, now_ms: int = START_MS) -> Non
 
 def moved(machine: Talk, now_ms: int = START_MS) -> Talk:
     """The same session on another instance, where its client comes back."""
-    saved = unpack_state(pack_state(machine.ledger.save()))
+    saved = unpack_state(pack_state(machine.save()))
     assert saved is not None
     return Talk.load(machine.ledger.rules, saved, now_ms, counting())

@@ -57,7 +57,7 @@ class Story(RuleBasedStateMachine):
         super().__init__()
         self.now = START_MS
         self.machine = talk(RULES)
-        self.saved = pack_state(self.machine.ledger.save())
+        self.saved = pack_state(self.machine.save())
         #: The engine's own counter, and what is asked of it.
         self.counter = 0
         self.asked: list[Number] = []
@@ -69,7 +69,7 @@ class Story(RuleBasedStateMachine):
         self.owed: set[int] = set()
         self.is_there = True
         self.events: list[Event] = []
-        self.is_closed = self.is_over = False
+        self.is_closed = self.is_told = self.is_over = False
         self.seq = 0
 
     def carry(self, effects: list[Effect]) -> None:
@@ -103,14 +103,14 @@ class Story(RuleBasedStateMachine):
                 assert self.is_there
                 assert self.is_closed
                 assert not self.missing(), "all was announced before"
-                self.carry(self.machine.give_up())
+                self.is_told = True
             case Forget():
                 self.is_over = True
             case Close():
                 self.lose_the_socket()
 
     def save(self) -> None:
-        self.saved = pack_state(self.machine.ledger.save())
+        self.saved = pack_state(self.machine.save())
         assert len(self.saved) < 20_000, "bounded"
         self.owed |= set(self.machine.ledger.order.awaited)
 
@@ -217,7 +217,7 @@ class Story(RuleBasedStateMachine):
     @precondition(lambda self: self.alive() and self.is_there)
     @rule()
     def lose_the_socket(self) -> None:
-        self.is_there = False
+        self.is_there = self.is_told = False
         self.carry(self.machine.away(self.now))
 
     @precondition(lambda self: self.alive() and not self.is_there)
@@ -238,7 +238,8 @@ class Story(RuleBasedStateMachine):
         self.asked.clear()
         self.submits.clear()
         self.looks.clear()
-        self.is_there = self.is_closed = False
+        self.is_there = self.is_told = False
+        self.is_closed = saved.is_closing
         self.machine = Talk.load(RULES, saved, self.now, counting())
         self.come_back()
 
@@ -251,6 +252,12 @@ class Story(RuleBasedStateMachine):
     def close(self) -> None:
         self.is_closed = True
         self.carry(self.machine.hear(SessionClose(), self.now))
+
+    @precondition(lambda self: self.alive() and self.is_there and self.is_told)
+    @rule()
+    def part(self) -> None:
+        """The client has read that it has everything."""
+        self.carry(self.machine.give_up())
 
     @precondition(lambda self: self.is_over)
     @rule()

@@ -404,6 +404,29 @@ def test_a_client_that_loses_its_socket_while_it_closes_may_come_back() -> None:
     assert isinstance(effects[-1], Finish)
 
 
+def test_a_session_that_closes_is_told_again_elsewhere_that_it_has_everything() -> None:
+    machine = talk()
+    said_and_placed(machine, 0)
+    machine.hear(SessionClose(), START_MS)
+    assert of(Finish, machine.ended(0, "FINISHED", START_MS))
+    elsewhere = moved(machine)
+    effects = elsewhere.back(init(last_event_id=0), TOKEN, START_MS)
+    assert events(effects) == [(1, 0, "c0.j0")]
+    assert isinstance(effects[-1], Finish)
+    assert messages(elsewhere.hear(utterance(1), START_MS), ErrorMessage)[0].code == "SESSION_CLOSED"
+
+
+def test_what_has_no_number_yet_when_a_session_closes_may_be_said_again_elsewhere() -> None:
+    machine = talk()
+    machine.hear(utterance(0), START_MS)
+    machine.hear(SessionClose(), START_MS)
+    elsewhere = moved(machine)
+    assert not of(Finish, elsewhere.back(init(), TOKEN, START_MS))
+    say(elsewhere, 0)
+    assert not of(Finish, elsewhere.hear(SessionClose(), START_MS))
+    assert of(Finish, elsewhere.ended(0, "FINISHED", START_MS))
+
+
 def test_an_engine_that_lost_everything_gets_it_again() -> None:
     machine = talk()
     said_and_placed(machine, 0)
