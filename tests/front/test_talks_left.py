@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,12 +15,14 @@ from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.cell import read_cell
 from tests.support.doors import PATIENCE_S
+from tests.support.people import SILENCE
 from tests.support.talks import client, keep, node, open_instance, outcomes, translate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from lingua_scheduler.front.sessions.session import Session
+    from lingua_scheduler.front.sessions.state import Saved
     from lingua_scheduler.store.scripts import Script
     from tests.support.doors import Open
     from tests.support.servers import Server
@@ -68,6 +71,42 @@ async def test_what_waits_for_a_slot_goes_on_waiting_for_whoever_goes_on(instanc
             assert second["audio"]
             await n1.result(second, **translate(second))
             assert outcomes(await again.answers(2)) == [(0, "meant 0"), (1, "meant 1")]
+
+
+async def is_gone(instance: Open, job_id: str) -> None:
+    """Until there is no such job."""
+    async with asyncio.timeout(PATIENCE_S):
+        while job_id in await states(instance):  # noqa: ASYNC110 - only the engine knows
+            await asyncio.sleep(0.01)
+
+
+async def is_erased(instance: Open, job_id: str) -> None:
+    """Until nothing is left of what was said."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not isinstance(await read_audio(instance.desk.engine, audio_ref_of(job_id)), Refusal):  # noqa: ASYNC110 - only it knows
+            await asyncio.sleep(0.01)
+
+
+async def test_what_waited_in_vain_while_nobody_had_its_session_is_told_as_that(server: Server) -> None:
+    """Its instance stopped, its wait ended, and then its client came back: it is not lost, there was no room."""
+    quick = open_instance(server.url, sessions__wait_ms=200)
+    async with quick as instance, node(instance, answer=keep, slots=1) as n1:
+        async with client(instance) as ann:
+            await ann.begin()
+            await ann.utter(0)
+            first = await n1.job()
+            await ann.utter(1)
+            await ann.until("backpressure")
+            (waits,) = [job_id for job_id, state in (await states(instance)).items() if state == "WAITING"]
+            await instance.desk.sessions.close()
+            assert await ann.closed() == 1012
+        await is_gone(instance, waits)
+        async with client(instance) as again:
+            await again.begin(resume_token=ann.token, last_event_id=0)
+            assert (await again.until("error"))["error"] == "NO_AVAILABLE_NODE"
+            await n1.result(first, **translate(first))
+            assert outcomes(await again.answers(2)) == [(0, "meant 0"), (1, "no_available_node")]
+            await is_erased(instance, waits)
 
 
 async def test_what_is_being_placed_when_its_session_is_taken_over_is_the_new_owners(
@@ -139,9 +178,7 @@ async def test_what_a_client_cannot_be_told_of_is_missing_and_leaves_nothing(
         assert (await ann.until("error"))["error"] == "SCHEDULER_DEPENDENCY_DOWN"
         assert outcomes(await ann.answers(1)) == [(0, "scheduler_dependency_down")]
         ((job_id, _),) = (await states(instance)).items()
-        async with asyncio.timeout(PATIENCE_S):
-            while not isinstance(await read_audio(instance.desk.engine, audio_ref_of(job_id)), Refusal):  # noqa: ASYNC110 - only it knows
-                await asyncio.sleep(0.01)
+        await is_erased(instance, job_id)
         assert await states(instance) == {job_id: "CANCELLED"}
 
 
@@ -159,11 +196,64 @@ async def test_what_is_given_up_while_it_waits_for_a_slot_leaves_nothing(server:
         await ann.utter(0)
         await ann.until("backpressure")
         (waits,) = [job_id for job_id, state in (await states(instance)).items() if state == "WAITING"]
-        ref = audio_ref_of(waits)
-        assert not isinstance(await read_audio(instance.desk.engine, ref), Refusal)
+        assert not isinstance(await read_audio(instance.desk.engine, audio_ref_of(waits)), Refusal)
         await ann.utter(1, b"")
         assert outcomes(await ann.answers(2))[0] == (0, "gap_timeout")
-        async with asyncio.timeout(PATIENCE_S):
-            while not isinstance(await read_audio(instance.desk.engine, ref), Refusal):  # noqa: ASYNC110 - only it knows
-                await asyncio.sleep(0.01)
+        await is_erased(instance, waits)
         assert (await states(instance)).get(waits, "CANCELLED") == "CANCELLED"
+
+
+async def test_what_is_said_to_an_instance_that_stops_can_be_said_again(
+    instance: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lay in the socket when the instance began to stop: its number is not taken, for nobody would know of it."""
+    async with node(instance), client(instance) as ann:
+        await ann.begin()
+        session, stage = session_of(instance, ann), instance.desk.sessions.stage
+        connection, enter = session.connection, stage.enter
+        assert connection is not None
+        await session.save()
+
+        async def slowly(*args: Any) -> Any:
+            number = await enter(*args)
+            while not session.is_over:  # noqa: ASYNC110 - nobody is told
+                await asyncio.sleep(0)
+            return number
+
+        async def save_last(saved: Saved, *, create: bool) -> Refusal | None:
+            session.hear(connection, json.dumps({"type": "utterance", "utterance_index": 0, "audio": SILENCE}))
+            return await stage.save(saved, session.owner, create=create)
+
+        monkeypatch.setattr(stage, "enter", slowly)
+        monkeypatch.setattr(session._saver, "_put", save_last)
+        await instance.desk.sessions.close()
+        monkeypatch.undo()
+        async with client(instance) as again:
+            await again.begin(resume_token=ann.token, last_event_id=0)
+            await again.utter(0)
+            assert outcomes(await again.answers(1)) == [(0, "meant 0")]
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+async def test_whoever_comes_in_while_an_instance_begins_to_stop_is_sent_elsewhere(
+    server: Server, instance: Open, monkeypatch: pytest.MonkeyPatch, comes_back: bool
+) -> None:
+    """His socket was open, and nobody waits here for what he would say."""
+    async with client(instance) as ann, client(instance) as late:
+        await ann.begin()
+        session_of(instance, ann).replaced()
+        stage = instance.desk.sessions.stage
+        name = "take" if comes_back else "admits"
+        asked = getattr(stage, name)
+
+        async def just_then(*args: Any) -> Any:
+            instance.desk.is_draining.set()
+            return await asked(*args)
+
+        monkeypatch.setattr(stage, name, just_then)
+        refused = await late.begin(**({"resume_token": ann.token} if comes_back else {}))
+        assert (refused["error"], refused["retry_after_ms"] >= 500) == ("SHUTTING_DOWN", True)
+        assert await late.closed() == 1012
+    async with open_instance(server.url) as other, client(other) as again:
+        other.desk.engine.prefix = instance.desk.engine.prefix
+        assert (await again.begin(resume_token=ann.token))["session_id"] == ann.session_id

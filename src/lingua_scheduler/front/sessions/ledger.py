@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 #: Why an utterance is missing of which nobody knows anything any more.
 LOST: Final = "lost"
+_IN_VAIN: Final = Refusal("ALL_CANDIDATES_FULL_OR_FAILED", "It waited, and no node came to have room.")
 _TOO_MANY: Final = "too many utterances without an answer"
 #: Whoever asks the engine next would wait as long, and hear the same.
 _AWAY: Final = ("SCHEDULER_DEPENDENCY_DOWN", "OUTCOME_UNKNOWN")
@@ -62,11 +63,8 @@ class Ledger:
         self.next_index = 0
         self.hints = Hints(about.session_id, rules.backpressure_ms)
         self.away_since_ms: int | None = None
-        self._line = Line()
+        self.line = Line(rules)
         self._looks = Looks(rules)
-        #: What is being placed, and how many bytes of audio that are.
-        self._unplaced: dict[int, int] = {}
-        self._unplaced_bytes = 0
         #: Their nodes have them, though it is not known yet that they were placed.
         self._accepted: dict[int, Errand] = {}
         self._save_at_ms = now_ms + rules.save_every_ms
@@ -80,8 +78,9 @@ class Ledger:
         ledger.away_since_ms = now_ms
         ledger.sent, ledger.next_index = dict(saved.sent), saved.next_index
         for index in ledger.order.awaited:
-            ledger.sent[index].looked_ms = 0
-            if not ledger.sent[index].is_placed:
+            known = ledger.sent[index]
+            known.looked_ms, known.is_placed = 0, known.is_placed or known.waits
+            if not known.is_placed:
                 ledger._looks.doubt(index, now_ms)
         return ledger
 
@@ -92,23 +91,14 @@ class Ledger:
     @property
     def is_settled(self) -> bool:
         """Nobody waits for anything."""
-        return not self._line and not self.order.pending
+        return not self.line and not self.order.pending
 
     @property
     def coming_index(self) -> int:
         """The number that the next utterance of a stream will have, unless somebody else takes it."""
-        return self.next_index + len(self._line)
+        return self.next_index + len(self.line)
 
     # Saying something.
-
-    def room_for(self, size: int) -> Refusal | None:
-        """Why no more audio may be on its way just now."""
-        rules = self.rules
-        number = len(self._unplaced) + self._line.number
-        size += self._unplaced_bytes + self._line.size
-        if number < rules.max_unplaced and size <= rules.max_unplaced_bytes:
-            return None
-        return Refusal("RATE_LIMITED", "Too many utterances are on their way; wait until some have their node.")
 
     def say(self, said: Said, refusal: Refusal | None, now_ms: int) -> list[Effect]:
         """An utterance was said. One that is refused is told so at once; its turn to be missing comes later."""
@@ -118,30 +108,30 @@ class Ledger:
         if refusal is not None:
             effects.append(Write(error_message(refusal, said.trace_id)))
             said = msgspec.structs.replace(said, audio=b"")
-        self._line.stand(said, refusal)
+        self.line.stand(said, refusal)
         return effects + self._advance(now_ms)
 
     @property
     def _is_full(self) -> bool:
         """So much is without its answer that whoever goes on is sent away: what he says now is not heard."""
-        return len(self._line) + self.order.pending >= self.rules.max_open
+        return len(self.line) + self.order.pending >= self.rules.max_open
 
     def _advance(self, now_ms: int) -> list[Effect]:
         """Let those go on who stand first in line: the refused at once, one other after it got its number."""
         effects: list[Effect] = []
-        for said, refusal in self._line.refused():
+        for said, refusal in self.line.refused():
             index = self.next_index if said.index is None else said.index
             effects += self._expect(index, said, now_ms, refused=refusal)
-        first = self._line.to_ask()
+        first = self.line.to_ask()
         return effects if first is None else [*effects, Number(first.index, self.next_index)]
 
     def numbered(self, index: int, job_id: str, now_ms: int) -> list[Effect]:
         """The first in line has its number, and is on its way. Its job has its id before there is the job."""
-        return self._expect(index, self._line.take(), now_ms, job_id=job_id) + self._advance(now_ms)
+        return self._expect(index, self.line.take(), now_ms, job_id=job_id) + self._advance(now_ms)
 
     def not_numbered(self, refusal: Refusal, now_ms: int) -> list[Effect]:
         """The first in line may not go on; if the engine is away, nobody who stands there may."""
-        refused = self._line.refuse(refusal, everybody=refusal.code in _AWAY)
+        refused = self.line.refuse(refusal, everybody=refusal.code in _AWAY)
         told: list[Effect] = [Write(error_message(refusal, said.trace_id)) for said in refused]
         return told + self.hints.pressed(refusal, now_ms) + self._advance(now_ms)
 
@@ -160,13 +150,12 @@ class Ledger:
         if refused is not None:
             missing = Missing(missing_reason(refused.code))
             return [self.hints.error(index, refused.code, now_ms), *self._settle(index, missing, now_ms)]
-        self._unplaced[index] = len(said.audio)
-        self._unplaced_bytes += len(said.audio)
+        self.line.goes(index, len(said.audio))
         return [Submit(index, job_id, said)]
 
     def _left(self, index: int) -> None:
         """It is not being placed any more, or nobody waits for that."""
-        self._unplaced_bytes -= self._unplaced.pop(index, 0)
+        self.line.went(index)
         self._accepted.pop(index, None)
 
     # What becomes of it.
@@ -180,7 +169,7 @@ class Ledger:
         self._left(index)
         if known is None:
             return []
-        known.is_placed, known.looked_ms = True, now_ms
+        known.is_placed, known.waits, known.looked_ms = True, False, now_ms
         if not self.order.awaits(index):
             return []
         effects: list[Effect] = [self.hints.show("DISPATCHED", index, now_ms, job_id=known.job_id)]
@@ -244,6 +233,14 @@ class Ledger:
         ]
         return told + self._settle(index, Missing(missing_reason(refusal.code)), now_ms)
 
+    def in_vain(self, index: int, now_ms: int) -> list[Effect]:
+        """It waited for a node, and its job is gone. Nobody here was placing it, so its audio is left."""
+        if not self.order.awaits(index):
+            return []
+        if self.sent[index].is_foreign:
+            return self.withdraw(index, now_ms)
+        return [*_release([self.sent[index]]), *self.refused(index, _IN_VAIN, now_ms)]
+
     def accepted(self, errand: Errand, now_ms: int) -> list[Effect]:
         """A node has it. That may be heard before it is known that it was placed."""
         known = self._awaited(errand)
@@ -286,7 +283,7 @@ class Ledger:
         if state is None:
             return self._not_there(index, now_ms)
         self._looks.believe(index)
-        self.sent[index].is_placed = True
+        self.sent[index].is_placed, self.sent[index].waits = True, state == "WAITING"
         if state in ENDS:
             return self.ended(index, state, now_ms)
         self.order.hold(index, grace_until_ms, now_ms)
@@ -296,6 +293,8 @@ class Ledger:
         """There is no such job: not yet, or never, or not any more. Whoever else submitted one that never was knows."""
         if self._looks.may_turn_up(index, now_ms):
             return []
+        if self.sent[index].waits:
+            return self.in_vain(index, now_ms)
         if self.sent[index].is_foreign and not self.sent[index].is_placed:
             return self.withdraw(index, now_ms)
         return self._settle(index, Missing(LOST), now_ms)
@@ -390,7 +389,7 @@ class Ledger:
     def give_up(self) -> list[Effect]:
         """The client will not come back: nobody waits for anything, and nothing is kept."""
         effects = [*self._abandoned(self.order.awaited), *_release(self.sent.values())]
-        self._line.clear()
+        self.line.clear()
         self.sent.clear()
         return effects
 

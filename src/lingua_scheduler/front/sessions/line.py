@@ -1,4 +1,4 @@
-"""Utterances that stand in line for their number, in the order in which they were said."""
+"""Utterances on their way: in line for their number, in the order in which they were said, and then to a node."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from lingua_scheduler.front.sessions.said import Said
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lingua_scheduler.front.sessions.rules import SessionRules
+
 
 class _InLine(msgspec.Struct):
     """Waits for its number, or, if it is refused, for its turn to be announced."""
@@ -25,21 +27,32 @@ class _InLine(msgspec.Struct):
 class Line:
     """One number is asked for at a time: for the first in line."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: SessionRules) -> None:
+        self._rules = rules
         self._line: deque[_InLine] = deque()
+        #: What has its number and is being placed, and how many bytes of audio that are.
+        self.unplaced: dict[int, int] = {}
+        self.unplaced_bytes = 0
 
     def __len__(self) -> int:
         return len(self._line)
 
-    @property
-    def number(self) -> int:
-        """How many are not refused."""
-        return sum(one.refusal is None for one in self._line)
+    def room_for(self, size: int) -> Refusal | None:
+        """Why no more audio may be on its way just now."""
+        number = len(self.unplaced) + sum(one.refusal is None for one in self._line)
+        size += self.unplaced_bytes + sum(len(one.said.audio) for one in self._line)
+        if number < self._rules.max_unplaced and size <= self._rules.max_unplaced_bytes:
+            return None
+        return Refusal("RATE_LIMITED", "Too many utterances are on their way; wait until some have their node.")
 
-    @property
-    def size(self) -> int:
-        """How many bytes of audio that are."""
-        return sum(len(one.said.audio) for one in self._line)
+    def goes(self, index: int, size: int) -> None:
+        """One that has its number is being placed."""
+        self.unplaced[index] = size
+        self.unplaced_bytes += size
+
+    def went(self, index: int) -> None:
+        """It is not being placed any more, or nobody waits for that."""
+        self.unplaced_bytes -= self.unplaced.pop(index, 0)
 
     def stand(self, said: Said, refusal: Refusal | None) -> None:
         """The last in line."""

@@ -135,7 +135,7 @@ class Live:
 
     def _say(self, said: Said, refusal: Refusal | None, now_ms: int) -> list[Effect]:
         """Put it into the ledger, if there is room for it."""
-        hints, full = self.ledger.hints, None if refusal else self.ledger.room_for(len(said.audio))
+        hints, full = self.ledger.hints, None if refusal else self.ledger.line.room_for(len(said.audio))
         effects = self.ledger.say(said, refusal or full, now_ms)
         if full is not None:
             return effects + hints.press("PAUSE", self.ledger.rules.wait_ms, full.detail, now_ms)

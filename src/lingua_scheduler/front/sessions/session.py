@@ -242,7 +242,7 @@ class Session:
         """Nobody has room for a job of this session just now."""
         self._waiting.add(index)
         if not self.is_over:
-            self.carry(self.talk.busy(self._now()))
+            self.carry(self.talk.busy(index, self._now()))
 
     def _abandon(self, abandon: Abandon) -> None:
         task = self._submitting.get(abandon.index)
@@ -381,6 +381,7 @@ class Session:
         if self.is_over:
             return
         self._hang_up(CloseCode.RESTART)
+        self.connection = None  # What it says from now on would be saved by nobody: it says it again elsewhere.
         self.carry([*self.talk.away(self._now()), *self.talk.flush(self._now())])
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience_s):

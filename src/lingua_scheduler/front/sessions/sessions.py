@@ -193,8 +193,7 @@ class Sessions:
         known = self._by_job.get(event.job)
         if known is not None and not known[0].talk.ledger.is_being_placed(known[1]):
             session, index = known
-            told = Refusal("ALL_CANDIDATES_FULL_OR_FAILED", "It waited, and no node came to have room.")
-            session.carry(session.talk.refused(index, told, self.now()))
+            session.carry(session.talk.in_vain(index, self.now()))
 
     def accepted(self, errand: Errand) -> None:
         """A node has a job, whichever session it belongs to."""

@@ -78,25 +78,32 @@ class _Entrance:
         return self._opening.hear(message)
 
     async def _find(self, wanted: Begin | Resume) -> tuple[Session, Connection] | list[Effect]:
-        trace_id = wanted.init.trace_id or self._peer.trace_id
         principal = self._desk.auth.admit_first("session", self._peer, wanted.init.token)
         if isinstance(principal, Refusal):
             return [Close(close_code_of(principal), principal.detail)]
-        connection = Connection(self._socket)
         if isinstance(wanted, Resume):
-            session = await self._sessions.resume(wanted, principal.name)
-            if session is None:
-                return unknown_session()
-            try:
-                session.come_back(connection, wanted.init, wanted.token)
-            except Invalid as invalid:
-                return self._opening.manners.bad(invalid.refusal, trace_id)
-            return session, connection
+            return self._go_on(wanted, await self._sessions.resume(wanted, principal.name))
+        trace_id = wanted.init.trace_id or self._peer.trace_id
         begun = await self._sessions.begin(wanted, principal.name, self._peer.client, trace_id)
         if isinstance(begun, Refusal):
             return self._refuse(begun, trace_id)
+        if self._desk.is_draining.is_set():
+            return _elsewhere()
         session, token = begun
+        connection = Connection(self._socket)
         session.welcome(connection, token)
+        return session, connection
+
+    def _go_on(self, wanted: Resume, session: Session | None) -> tuple[Session, Connection] | list[Effect]:
+        if self._desk.is_draining.is_set():
+            return _elsewhere()
+        if session is None:
+            return unknown_session()
+        connection = Connection(self._socket)
+        try:
+            session.come_back(connection, wanted.init, wanted.token)
+        except Invalid as invalid:
+            return self._opening.manners.bad(invalid.refusal, wanted.init.trace_id or self._peer.trace_id)
         return session, connection
 
     def _refuse(self, refusal: Refusal, trace_id: str) -> list[Effect]:
@@ -114,3 +121,8 @@ class _Entrance:
                     self._socket.write(encode_frame(PongFrame(effect.payload)), may_drop=True)
                 case Close():
                     await self._socket.close(effect.code, effect.detail, self._peer.trace_id, effect.after_ms)
+
+
+def _elsewhere() -> list[Effect]:
+    """This instance has begun to stop: what is said here now would be saved by nobody."""
+    return [Close(CloseCode.RESTART)]

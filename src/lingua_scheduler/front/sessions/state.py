@@ -22,6 +22,8 @@ class Sent(msgspec.Struct):
     job_id: str = ""
     #: The job is known to exist, or to have existed.
     is_placed: bool = False
+    #: It has no node yet: if the job is gone, it has waited in vain.
+    waits: bool = False
     web_ms: int | None = None
     #: When its job was last looked at, or was placed.
     looked_ms: int = 0

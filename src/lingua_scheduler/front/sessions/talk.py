@@ -207,9 +207,16 @@ class Talk:
         """Answers `Submit`."""
         return self._then(self.ledger.placed(index, now_ms))
 
-    def busy(self, now_ms: int) -> list[Effect]:
-        """A job of this session waits for a node."""
+    def busy(self, index: int, now_ms: int) -> list[Effect]:
+        """The job of an utterance waits for a node, and goes on doing so whoever has this session."""
+        known = self.ledger.sent.get(index)
+        if known is not None:
+            known.waits = True
         return self.ledger.hints.busy(now_ms)
+
+    def in_vain(self, index: int, now_ms: int) -> list[Effect]:
+        """It has waited long enough, and nobody here is placing it."""
+        return self._then(self.ledger.in_vain(index, now_ms))
 
     def refused(self, index: int, refusal: Refusal, now_ms: int) -> list[Effect]:
         """Answers `Submit`."""

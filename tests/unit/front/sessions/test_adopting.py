@@ -130,6 +130,18 @@ def test_what_was_there_and_is_no_more_is_missing() -> None:
     assert events(machine.seen(0, None, 0, START_MS)) == [(1, 0, "lost")]
 
 
+def test_what_others_submit_and_waits_in_vain_is_nobodys_here() -> None:
+    machine = talk()
+    machine.ledger.adopt(0, "c0.http", "t", START_MS + 60_000, START_MS)
+    machine = moved(machine)
+    machine.back(init(), TOKEN, START_MS)
+    assert not of(Announce, machine.seen(0, "WAITING", 0, START_MS))
+    effects = machine.seen(0, None, 0, START_MS)
+    assert of(Release, effects) == [Release("c0.http", is_foreign=True)]
+    assert not of(Announce, effects)
+    assert machine.ledger.is_settled
+
+
 def test_what_others_submit_is_neither_erased_nor_cancelled_here() -> None:
     machine = talk()
     machine.ledger.adopt(0, "c0.http", "t", START_MS + 60_000, START_MS)

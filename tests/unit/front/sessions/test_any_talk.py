@@ -172,7 +172,7 @@ class Story(RuleBasedStateMachine):
             return
         self.jobs.setdefault(f"c0.{index}", "RUNNING")
         if waited:
-            self.carry(self.machine.busy(self.now))
+            self.carry(self.machine.busy(index, self.now))
         self.carry(self.machine.placed(index, self.now))
 
     @precondition(lambda self: self.alive() and "RUNNING" in self.jobs.values())
@@ -266,8 +266,9 @@ class Story(RuleBasedStateMachine):
 
     @invariant()
     def nothing_grows(self) -> None:
-        assert self.machine.ledger._unplaced_bytes == sum(self.machine.ledger._unplaced.values())
-        assert set(self.machine.ledger._unplaced) >= set(self.submits)
+        line = self.machine.ledger.line
+        assert line.unplaced_bytes == sum(line.unplaced.values())
+        assert set(line.unplaced) >= set(self.submits)
 
     def teardown(self) -> None:
         """Whatever is asked is answered, or never; time alone brings everything to its end."""

@@ -85,7 +85,7 @@ def test_one_that_is_still_being_placed_is_given_up_like_any_other() -> None:
     effects = machine.tick(START_MS + 10_000)
     assert only(Abandon, effects) == Abandon(0, "c0.j0")
     assert machine.placed(0, START_MS + 10_001) == []
-    assert machine.ledger.room_for(0) is None
+    assert machine.ledger.line.room_for(0) is None
 
 
 def test_what_is_given_up_while_it_is_being_placed_leaves_room_for_others() -> None:
@@ -101,7 +101,7 @@ def test_what_is_given_up_while_it_is_being_placed_leaves_room_for_others() -> N
     for index in range(5, 9):
         say(machine, index, START_MS + 10_000, audio=large)
     assert shown(machine.placed(0, START_MS + 10_000)) == []
-    assert machine.ledger.room_for(1) is not None, "what was given up leaves once"
+    assert machine.ledger.line.room_for(1) is not None, "what was given up leaves once"
 
 
 def test_a_node_in_a_grace_stops_the_clock_of_a_gap() -> None:
@@ -402,6 +402,42 @@ def test_a_client_that_loses_its_socket_while_it_closes_may_come_back() -> None:
     effects = machine.back(init(last_event_id=0), TOKEN, START_MS)
     assert events(effects) == [(1, 0, "c0.j0")]
     assert isinstance(effects[-1], Finish)
+
+
+def test_what_waited_in_vain_while_nobody_had_its_session_is_refused_and_not_lost() -> None:
+    machine = talk()
+    say(machine, 0)
+    machine.busy(0, START_MS)
+    elsewhere = moved(machine)
+    assert only(Look, elsewhere.back(init(last_event_id=0), TOKEN, START_MS)) == Look(0, "c0.j0")
+    effects = elsewhere.seen(0, None, 0, START_MS)
+    assert messages(effects, ErrorMessage)[0].code == "NO_AVAILABLE_NODE"
+    assert of(Release, effects) == [Release("c0.j0")]
+    assert events(effects) == [(1, 0, "no_available_node")]
+    assert elsewhere.in_vain(0, START_MS) == []
+
+
+def test_what_was_seen_to_wait_and_is_gone_has_waited_in_vain() -> None:
+    machine = talk()
+    say(machine, 0)
+    elsewhere = moved(machine)
+    elsewhere.back(init(last_event_id=0), TOKEN, START_MS)
+    elsewhere.seen(0, "WAITING", 0, START_MS)
+    assert events(elsewhere.seen(0, None, 0, START_MS)) == [(1, 0, "no_available_node")]
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_what_waited_and_had_its_node_is_lost_when_it_is_gone(is_elsewhere: bool) -> None:
+    machine = talk()
+    say(machine, 0)
+    machine.busy(0, START_MS)
+    if is_elsewhere:
+        machine = moved(machine)
+        machine.back(init(last_event_id=0), TOKEN, START_MS)
+        machine.seen(0, "RUNNING", 0, START_MS)
+    else:
+        place(machine, 0)
+    assert events(machine.seen(0, None, 0, START_MS)) == [(1, 0, "lost")]
 
 
 def test_a_session_that_closes_is_told_again_elsewhere_that_it_has_everything() -> None:

@@ -276,9 +276,9 @@ def test_whoever_goes_on_without_answers_is_sent_away_and_not_heard() -> None:
 
 def test_a_saturated_pair_is_told_but_not_again_and_again() -> None:
     machine = talk()
-    told = [machine.busy(START_MS + after_ms) for after_ms in range(2)]
+    told = [machine.busy(0, START_MS + after_ms) for after_ms in range(2)]
     assert [len(messages(effects, Backpressure)) for effects in told] == [1, 0]
-    assert messages(machine.busy(START_MS + 1_000), Backpressure)[0].action == "BUSY"
+    assert messages(machine.busy(0, START_MS + 1_000), Backpressure)[0].action == "BUSY"
 
 
 def test_a_full_pair_is_told_with_the_name_that_clients_know() -> None:
