@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.support.world import World
 
 NOT_ALL = "none has all of asr, nmt, semantic"
-NO_REPAIR = "none has semantic repair (and asr) for {}"
+NO_REPAIR = "none takes {}, which needs semantic repair (and asr) for it and a pair from it"
 YUE: dict[str, Any] = {"semantic_langs": ["yue"], "nmt_pairs": [["yue", "en"]], "max_concurrent_jobs": 1}
 ZH: dict[str, Any] = {"semantic_langs": ["zh"], "nmt_pairs": [["zh", "en"]], "max_concurrent_jobs": 1}
 

@@ -124,11 +124,11 @@ async def test_a_full_fleet_refuses_and_changes_nothing(world: World) -> None:
 @pytest.mark.parametrize(
     ("src", "tgt", "missing"),
     [
-        ("de", "zh", "none has semantic repair (and asr) for de"),
+        ("de", "zh", "none takes de, which needs semantic repair (and asr) for it and a pair from it"),
         ("en", "fr", "none translates into fr"),
         ("en", "en", "none translates into en"),
         ("zh", "zh", "some take zh and some give zh, but none does both"),
-        ("yue", "en", "none has semantic repair (and asr) for yue"),
+        ("yue", "en", "none takes yue, which needs semantic repair (and asr) for it and a pair from it"),
     ],
 )
 async def test_a_pair_that_nobody_serves_is_refused_by_what_is_missing(
@@ -139,6 +139,14 @@ async def test_a_pair_that_nobody_serves_is_refused_by_what_is_missing(
     answer, changes = await watch(world, dispatch(world.engine, A, "s1", src, tgt))
     assert answer == Refusal("NO_CAPABLE_NODE", f"No registered node can serve {src}:{tgt}: {missing}.")
     assert changes == {}
+
+
+async def test_a_language_that_is_known_but_begins_no_pair_is_taken_by_nobody(world: World) -> None:
+    """A node has all that it takes to hear `la`, and translates only into it."""
+    await join(world, "n1", semantic_langs=["eo", "la"], asr_langs=["eo", "la"], nmt_pairs=[["eo", "la"]])
+    answer = await dispatch(world.engine, A, "s1", "la", "eo")
+    needs = "none takes la, which needs semantic repair (and asr) for it and a pair from it"
+    assert answer == Refusal("NO_CAPABLE_NODE", f"No registered node can serve la:eo: {needs}.")
 
 
 async def test_a_node_for_any_target_gives_every_target(world: World) -> None:

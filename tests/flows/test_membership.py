@@ -261,7 +261,8 @@ async def test_a_refusal_names_what_is_missing_until_the_last_group_that_has_it_
         found.append(refusal.detail.removeprefix("No registered node can serve en:fr: "))
         if node_id:
             await leave(world.engine, CELL, node_id)
-    assert found == ["none translates into fr."] * 2 + ["none has semantic repair (and asr) for en."]
+    needs = "none takes en, which needs semantic repair (and asr) for it and a pair from it."
+    assert found == ["none translates into fr."] * 2 + [needs]
 
 
 async def test_a_legacy_node_without_semantic_repair_registers_with_no_pools_until_it_has(world: World) -> None:

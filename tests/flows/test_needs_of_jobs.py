@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.support.world import World
 
 NOT_ALL = "none has all of"
-NO_REPAIR = "none has semantic repair (and asr) for {}"
+NO_REPAIR = "none takes {}, which needs semantic repair (and asr) for it and a pair from it"
 NUMBERS = itertools.count()
 
 

@@ -333,7 +333,8 @@ class TestTheEndOfTheWait:
         world.now_ms = UNTIL
         _, changes = await watch(world, reap(world.engine, CELL))
         (event,) = changes["outbox"]
-        detail = f"It waited {WAIT} ms. No registered node can serve en:zh: none has semantic repair (and asr) for en."
+        needs = "none takes en, which needs semantic repair (and asr) for it and a pair from it"
+        detail = f"It waited {WAIT} ms. No registered node can serve en:zh: {needs}."
         told = refused(event, Pair.of("en", "zh"), Wanted())
         assert told == Refusal("NO_CAPABLE_NODE", detail, None, WAIT)
 

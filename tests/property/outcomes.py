@@ -102,7 +102,7 @@ def everything() -> set[tuple[str, str]]:
         for kind in ("ended", "reserved", "fenced", "lost", "cut_off", "forgiven", "refused", "mass_silence")
     }
     found |= {
-        ("missing", "none has semantic repair (and asr) for …."),
+        ("missing", "none takes …, which needs semantic repair (and asr) for it and a pair from it."),
         ("missing", "none translates into …."),
         ("missing", "some take … and some give …, but none does both."),
         ("missing", "# serve the pair, but none has the service …."),

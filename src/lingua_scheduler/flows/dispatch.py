@@ -80,7 +80,7 @@ class Incapable(Answer, frozen=True, tag="NO_CAPABLE_NODE"):
     def missing(self, pair: Pair, wanted: Wanted) -> str:
         """The part that is missing, in words."""
         if not self.takes_source:
-            return f"none has semantic repair (and asr) for {pair.src}"
+            return f"none takes {pair.src}, which needs semantic repair (and asr) for it and a pair from it"
         if not self.gives_target:
             return f"none translates into {pair.tgt}"
         if not self.nodes:
