@@ -327,6 +327,34 @@ async def test_a_lost_node_that_names_something_shortly_before_it_is_forgotten_m
     assert (await world.cell()).nodes.keys() == {"a"}
 
 
+async def test_a_lost_node_that_beats_on_and_does_not_register_is_forgotten_in_its_time(make_world: MakeWorld) -> None:
+    world = await make_world(Rules(node_record_ttl_ms=50_000))
+    await join(world, "a")
+    await bring(world, "RUNNING", A, limits=Limits(run_ms=200_000, timeout_ms=300_000))
+    world.now_ms += 45_000
+    for _ in range(2):
+        await sweep(world)
+    lost_at = world.now_ms
+    for _ in range(11):
+        world.now_ms += 10_000
+        await sweep(world)
+        await heartbeat(world.engine, CELL, "a", running=[(A, 1)])
+    assert world.now_ms == lost_at + 110_000
+    assert (await world.cell()).nodes == {}
+
+
+async def test_one_that_confirms_something_after_its_time_may_confirm_the_rest(make_world: MakeWorld) -> None:
+    world = await make_world(Rules(node_record_ttl_ms=1_000))
+    await crowd(world, "a")
+    limits = Limits(run_ms=200_000, timeout_ms=300_000)
+    await bring(world, "RUNNING", A, limits=limits)
+    await bring(world, "RUNNING", B, limits=limits)
+    await lose(world, "a")
+    world.now_ms += 30_000
+    await stopped(world.engine, A, 1, "a")
+    assert (await world.cell()).due["n:a"] == GONE_FROM + world.now_ms + 60_000
+
+
 async def test_one_that_is_late_to_be_taken_apart_is_late_to_be_forgotten(make_world: MakeWorld) -> None:
     world = await make_world(Rules(node_record_ttl_ms=50_000))
     await crowd(world, "a")

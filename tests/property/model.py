@@ -213,6 +213,7 @@ class Model(JobFlows):
         node.own_max = node.own_max if max_concurrent_jobs is None else max_concurrent_jobs
         node.load = node.load if current_load is None else sorted(current_load.items())
         cancel: Attempts = []
+        has_more = False
         confirms_before = self.now - self.rules.confirm_after_ms
         if running is not None:
             cancel, _, strangers = self._compare(node_id, running, confirms_before)
@@ -222,6 +223,7 @@ class Model(JobFlows):
                 asked = past is not None and (not released or past.cause in {"failed", "overloaded", "stopped"})
                 if worth != "FINISHED" and not asked:
                     self.fence(lease)
+                    has_more = True
         elif running_jobs is not None:
             fenced = self.leases_of(node_id, fenced=True)
             old = [lease for lease in fenced if (self.leases[lease].fenced_at or 0) <= confirms_before]
@@ -230,7 +232,8 @@ class Model(JobFlows):
         self.come_back(node_id)
         node.held = self.used(node_id)
         self.judge(node_id)
-        self.watch(node_id)
+        if has_more or not node.lost_at:
+            self.watch(node_id)
         return Beaten(node.epoch, self.standing(node_id), cancel, [], node.cut_off)
 
     def mark(

@@ -38,7 +38,7 @@ for i = 3, #ARGV, 2 do
 
   local answer = { refused }
   if not refused then
-    local left, cancel
+    local left, cancel, has_more
     node[NODE.seen_at_ms] = now
     node[NODE.reported] = word.reported or node[NODE.reported]
     node[NODE.own_max] = word.max or node[NODE.own_max]
@@ -59,6 +59,7 @@ for i = 3, #ARGV, 2 do
       for _, entry in ipairs(strangers) do
         if not has_let_go(entry[2], entry[3], node_id) then
           admit(node, entry[1], now, rules)
+          has_more = true
         end
       end
     elseif word.running_jobs and node[NODE.limbo] > word.running_jobs then
@@ -79,7 +80,10 @@ for i = 3, #ARGV, 2 do
     come_back(node, now, rules)
     restand(node, now, rules)
     put_node(node_id, node)
-    look_again(node_id, node, now, rules)
+    -- A lost node that only goes on beating is forgotten in its time.
+    if has_more or node[NODE.lost_at_ms] == 0 then
+      look_again(node_id, node, now, rules)
+    end
     if left then
       -- include: leave_group
       leave_group(left)
