@@ -114,19 +114,6 @@ async def test_after_a_refusal_the_rest_of_its_body_is_not_spoken_of(door: Open)
         assert await raw.rest() == b""
 
 
-@pytest.mark.parametrize("second", [HEAD + b"x: " + b"y" * 3_000 + b"\r\n\r\n", b"no HTTP\r\n\r\n", UPGRADE + KEY])
-async def test_what_is_wrong_behind_a_request_is_not_taken_for_its_answer(door: Open, second: bytes) -> None:
-    async with Raw.connect(door.port) as raw:
-        await raw.write(b"GET /v1/wait HTTP/1.1\r\nHost: localhost\r\n\r\n" + second)
-        assert await raw.rest() == b""
-
-
-async def test_a_second_request_that_drips_does_not_outlive_the_first(door: Open) -> None:
-    async with Raw.connect(door.port) as raw:
-        await raw.write(b"GET /v1/wait HTTP/1.1\r\nHost: localhost\r\n\r\nGET /v1/se")
-        assert await raw.rest() == b""
-
-
 async def test_a_request_behind_a_long_poll_has_its_time_when_its_turn_comes(door: Open) -> None:
     async with Raw.connect(door.port) as raw:
         await raw.write(b"GET /v1/wait HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -113,6 +113,14 @@ class Raw:
         self._writer.write(data)
         await self._writer.drain()
 
+    def end(self) -> None:
+        """Say that nothing more comes; what comes back is still read."""
+        self._writer.write_eof()
+
+    def abort(self) -> None:
+        """Be gone."""
+        self._writer.transport.abort()
+
     async def get(self, path: str, *headers: str, method: str = "GET") -> Answer:
         await self.write("\r\n".join([f"{method} {path} HTTP/1.1", "Host: localhost", *headers, "", ""]).encode())
         return await self.answer(has_body=method != "HEAD")

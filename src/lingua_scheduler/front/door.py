@@ -101,6 +101,9 @@ class Door:
             said: Said | None = self._read(exchange, route, request)
             if said is None:
                 exchange.request = request
+                if exchange.is_left and request.waits:
+                    exchange.leave()
+                    return
                 said = await route.handle(self._desk, request)
             if route.begins and self._desk.is_draining.is_set():
                 exchange.keep_alive = False

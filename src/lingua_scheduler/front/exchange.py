@@ -21,6 +21,8 @@ from lingua_scheduler.front.trace import Trace
 from lingua_scheduler.front.web import refused
 
 if TYPE_CHECKING:
+    from httptools import HttpRequestParser
+
     from lingua_scheduler.core.refusal import Refusal
     from lingua_scheduler.front.limits import HttpProtocol
     from lingua_scheduler.front.web import Reply, Request
@@ -47,6 +49,7 @@ class Exchange:
         "host",
         "is_begun",
         "is_gone",
+        "is_left",
         "is_whole",
         "keep_alive",
         "method",
@@ -83,8 +86,9 @@ class Exchange:
         self.is_begun = False
         #: All of its body has arrived.
         self.is_whole = False
-        #: The caller hung up.
+        #: The caller hung up; or he says nothing more, but may still read.
         self.is_gone = False
+        self.is_left = False
         #: What has arrived of the body: so much, of which so much is kept.
         self.size = 0
         self.most_bytes = sys.maxsize
@@ -117,6 +121,16 @@ class Exchange:
         self._wake()
         if self.task is not None and self.request is not None and self.request.waits:
             self.task.cancel()
+
+    def said_all(self) -> bool:
+        """The caller says nothing more. Whether he is still there: one who wanted to wait is not."""
+        self.is_left = True
+        return not self.is_gone and not (self.request is not None and self.request.waits)
+
+    def leave(self) -> None:
+        """Who said that he would wait did not. Nobody is told anything."""
+        self.is_gone = True
+        self._connection.transport.close()
 
     def _wake(self) -> None:
         if self._more is not None:
@@ -155,6 +169,18 @@ class Exchange:
         data = written(reply, self.trace, more, body=body, is_last=not self.keep_alive)
         self.most_bytes = -1
         self._connection.answered(self, data)
+
+
+def size_of_head(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
+    """How large the head is that has been read."""
+    return len(url) + sum(len(name) + len(value) + len(b": \r\n") for name, value in headers)
+
+
+def plain_head(parser: HttpRequestParser, url: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
+    """The head that has just been read, without the offer of another protocol."""
+    lines = [b"%b %b HTTP/%b" % (parser.get_method(), url, parser.get_http_version().encode())]
+    lines += [b"%b: %b" % one for one in headers if one[0] != b"upgrade"]
+    return b"\r\n".join((*lines, b"", b""))
 
 
 def parts_of(url: bytes) -> tuple[str, str]:

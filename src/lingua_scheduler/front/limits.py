@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.front.cork import Corked
-from lingua_scheduler.front.exchange import Exchange, last_answer, parts_of
+from lingua_scheduler.front.exchange import Exchange, last_answer, parts_of, plain_head, size_of_head
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,14 +24,18 @@ if TYPE_CHECKING:
 
 #: A timer that rings so much too late says that this process slept.
 _NAP_S: Final = 0.05
+#: So much is read of what waits for its turn.
+_MOST_AHEAD: Final = 64 * 1024
 _NO_PROXY: Final = Refusal("INVALID_MESSAGE", "This server is no proxy.")
+_NOT_YET: Final = Refusal("INVALID_MESSAGE", "A WebSocket does not begin before everything else has been answered.")
 _NOT_HTTP: Final = Refusal("INVALID_MESSAGE", "This is not HTTP/1.1.")
 
 
 class HttpProtocol(HttpToolsProtocol):
     """One connection, before it becomes a WebSocket or if it never does.
 
-    Requests go straight to the door, one after the other; what comes before its turn waits, and nothing is read then.
+    Requests go straight to the door, one after the other; what comes before its turn waits. So much of that is read
+    that a caller who hangs up is noticed.
     """
 
     limits: Limits
@@ -59,7 +63,12 @@ class HttpProtocol(HttpToolsProtocol):
         self._most_head_bytes = 0
         #: Everything is answered, and nothing has come since.
         self._is_idle = False
-        #: Nothing more is read: the connection is about to close.
+        #: So much has been read of what waits for its turn.
+        self._ahead_bytes = 0
+        #: Nothing more is read. When all is answered this is said, and the connection closes.
+        self._is_deaf = False
+        self._last_words = b""
+        #: Nothing more is answered either: the connection is about to close.
         self._is_over = False
 
     # What arrives.
@@ -75,7 +84,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._is_over = True
+        self._is_deaf = self._is_over = True
         self._stop_timers()
         self.pipeline.clear()
         if self._answering is not None:
@@ -83,7 +92,8 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._is_over:
+        if self._is_deaf:
+            self._read_ahead(len(data))
             return
         if self._is_idle:
             self._is_idle, self._due = False, None
@@ -99,17 +109,30 @@ class HttpProtocol(HttpToolsProtocol):
         if self._has_head:
             self._most_head_bytes = 0
             if body is not None and body is self._arriving:
-                # Between the pieces of a body, and behind the last, no more may stand than in a head.
-                if body.size > had_bytes:
-                    self._head_bytes = 0
-                else:
-                    self._count(len(data))
+                self._count_beside(len(data), body.size - had_bytes)
         # What also holds the end of an earlier request is not counted: the next piece will be.
         elif self._is_reading and self._begun - begun <= (not was_reading):
             self._count(len(data))
+        if self.pipeline:
+            self._read_ahead(len(data))
         self._begin()
         if self._due is None:
             self._watch()
+
+    def eof_received(self) -> bool:  # type: ignore[override] # uvicorn never stays
+        """The caller says nothing more. What he asked is answered, but he who said that he would wait hung up."""
+        if self._arriving is not None:
+            if self._arriving is self._answering:
+                return False
+            self._drop_arriving()
+        if not self._is_answering():
+            return False
+        self._is_deaf, self._due = True, None
+        if not self._last_words:
+            self.shutdown()
+        for exchange in self.pipeline:
+            exchange.said_all()
+        return self._answering is None or self._answering.said_all()
 
     def on_message_begin(self) -> None:
         self._begun += 1
@@ -127,9 +150,10 @@ class HttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._has_head, self._due = True, None
         self._head_bytes = 0
-        if self._most_head_bytes > self.limits.max_header_bytes and self._read_bytes() > self.limits.max_header_bytes:
+        most = self.limits.max_header_bytes
+        if self._most_head_bytes > most and size_of_head(self.url, self.headers) > most:
             self._refuse(refuse("HEADERS_TOO_LARGE"))
-        if self._is_over:
+        if self._is_deaf:
             return
         parser = self.parser
         method = parser.get_method().decode("ascii")
@@ -143,7 +167,6 @@ class HttpProtocol(HttpToolsProtocol):
         if self._answering is None and not self.pipeline and not self.flow.write_paused:
             self._answering = exchange
         else:
-            self.flow.pause_reading()
             self.pipeline.append(exchange)
 
     def on_body(self, body: bytes) -> None:
@@ -158,25 +181,44 @@ class HttpProtocol(HttpToolsProtocol):
             self._arriving.end()
             self._arriving = None
 
+    def _read_ahead(self, size: int) -> None:
+        """So much came before its turn. What is too much waits where it is."""
+        self._ahead_bytes += size
+        if self._ahead_bytes > _MOST_AHEAD:
+            self.flow.pause_reading()
+
+    def _drop_arriving(self) -> None:
+        """What never comes to its end has no turn."""
+        if self.pipeline and self.pipeline[-1] is self._arriving:
+            self.pipeline.pop()
+        self._arriving = None
+
     def _count(self, size: int) -> None:
         """So much more of a head, or of what is like one."""
         self._head_bytes += size
         if self._head_bytes > self.limits.max_header_bytes:
             self._refuse(refuse("HEADERS_TOO_LARGE"))
 
+    def _count_beside(self, size: int, of_body: int) -> None:
+        """Between the pieces of a body, and behind the last, no more may stand than in a head."""
+        if of_body:
+            self._head_bytes = 0
+        else:
+            self._count(size)
+
     def _upgrade(self, rest: memoryview) -> None:
         """Become a WebSocket. Any other upgrade is an offer that is not taken: the request is a plain one.
 
         The parser has stopped behind the head of it. Another one reads on, which never heard of the offer.
         """
-        while not self._is_over:
+        while not self._is_deaf:
             if self._should_upgrade():
                 self.handle_websocket_upgrade()
                 return
             if self.parser.get_method() == b"CONNECT":
                 self._refuse(_NO_PROXY)
                 return
-            head = self._plain_head()
+            head = plain_head(self.parser, self.url, self.headers)
             self.parser = HttpRequestParser(self)
             self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
             try:
@@ -189,27 +231,16 @@ class HttpProtocol(HttpToolsProtocol):
             else:
                 return
 
-    def _plain_head(self) -> bytes:
-        """The head that has just been read, without the offer."""
-        parser = self.parser
-        lines = [b"%b %b HTTP/%b" % (parser.get_method(), self.url, parser.get_http_version().encode())]
-        lines += [b"%b: %b" % one for one in self.headers if one[0] != b"upgrade"]
-        return b"\r\n".join((*lines, b"", b""))
-
     def handle_websocket_upgrade(self) -> None:
-        self._is_over = True
         if self._is_answering() or self.flow.write_paused:
-            self.transport.close()
+            self._refuse(_NOT_YET)
             return
+        self._is_deaf = self._is_over = True
         self._stop_timers()
         self.transport.set_write_buffer_limits()
         corked = Corked(self.transport, self.loop, self.limits.body_timeout_ms / 1000)
         self.transport = corked  # type: ignore[assignment] # it is one, in all that matters
         super().handle_websocket_upgrade()
-
-    def _read_bytes(self) -> int:
-        """How large the head is that has been read."""
-        return len(self.url) + sum(len(name) + len(value) + len(b": \r\n") for name, value in self.headers)
 
     # What is answered.
 
@@ -232,9 +263,11 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self.transport.write(data)
         if not exchange.keep_alive:
-            self.transport.close()
+            self._end()
         elif self.pipeline:
             self.loop.call_soon(self._go_on)
+        elif self._is_deaf:
+            self._end(self._last_words)
         elif not self._is_reading:
             self._is_idle = True
             self._owes(self.limits.idle_timeout_ms)
@@ -245,6 +278,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self._answering = self.pipeline.popleft()
         if not self.pipeline:
+            self._ahead_bytes = 0
             self.flow.resume_reading()
         self._begin()
         if self._due is None:
@@ -267,7 +301,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _watch(self) -> None:
         """One time, for whatever the client owes us now."""
         owed_ms = self._owed_ms()
-        if owed_ms and not self._is_over:
+        if owed_ms and not self._is_deaf:
             self._owes(owed_ms)
 
     def _owes(self, owed_ms: int) -> None:
@@ -279,7 +313,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _owed_ms(self) -> int:
         """How long it has, 0 if it owes nothing."""
         if self.pipeline or (self._answering is not None and not self._is_reading):
-            # While an earlier request is being answered we do not read, so it is not to blame.
+            # While an earlier request is being answered we may not read, so it is not to blame.
             return 0
         if self._is_reading and self._has_head:
             return self.limits.body_timeout_ms
@@ -328,16 +362,28 @@ class HttpProtocol(HttpToolsProtocol):
             self.loop.call_soon(self._go_on)
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Hang up; and say why, if that cannot be taken for the answer to something else."""
-        if self._is_over:
+        """Hear no more. Who came before is answered; then say why, if that is not taken for something else's answer."""
+        if self._is_deaf:
             return
-        self._is_over = True
-        if self._is_heard():
-            self.transport.write(last_answer(refusal))
+        self._is_deaf, self._due = True, None
+        words = last_answer(refusal) if self._is_heard() else b""
+        if self._answering is not None and self._answering is self._arriving:
+            self._end(words)
+            return
+        self._drop_arriving()
+        if self._is_answering():
+            self._last_words = words
+        else:
+            self._end(words)
+
+    def _end(self, words: bytes = b"") -> None:
+        """Say this, and hang up."""
+        self._is_deaf = self._is_over = True
+        if words:
+            self.transport.write(words)
         self.transport.close()
 
     def _is_heard(self) -> bool:
-        """Whether what we say now is about what the client said last: nothing else waits, and that has no answer."""
-        if self._is_answering():
-            return not self.pipeline and self._answering is self._arriving
-        return self._arriving is None or not self._is_reading
+        """Whether what we say now is about what the client said last: that has no answer yet."""
+        arriving = self._arriving
+        return arriving is None or arriving is self._answering or arriving in self.pipeline
