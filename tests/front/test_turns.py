@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.front.exchange import Exchange
     from lingua_scheduler.front.web import Request
     from tests.support.doors import Open
     from tests.support.servers import Server
@@ -191,9 +192,9 @@ async def test_who_would_wait_and_says_nothing_more_hung_up(raw: Raw, waiters: W
     await raw.write(WAITS + LIVE)
     async with asyncio.timeout(PATIENCE_S):
         await waiters.came.wait()
-    raw.end()
-    assert await raw.rest() == b""
-    assert waiters.left.is_set()
+        raw.end()
+        assert await raw.rest() == b""
+        await waiters.left.wait()
 
 
 async def test_nobody_begins_to_wait_for_who_says_nothing_more(
@@ -206,3 +207,50 @@ async def test_nobody_begins_to_wait_for_who_says_nothing_more(
     assert (await raw.answer()).body == b"drained"
     assert await raw.rest() == b""
     assert not waiters.came.is_set()
+
+
+# An instance that stops.
+
+
+async def test_everybody_has_his_turn_before_the_instance_stops(door: Open, raw: Raw, other: Raw) -> None:
+    await raw.write(WAIT + (READY + LIVE + b"GET /v1/seen/x" + HOST + b"\r\n") * 10)
+    await other.get("/livez")
+    door.desk.is_draining.set()
+    await door.server.__aexit__(None, None, None)
+    assert (await raw.answer()).body == b"drained"
+    answers = [await raw.answer() for _ in range(30)]
+    assert [answer.status for answer in answers] == [503, 200, 200] * 10
+    assert [answer.headers.get("connection") for answer in answers] == [None] * 29 + ["close"]
+    assert await raw.rest() == b""
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError()])
+async def test_who_never_had_his_turn_is_refused_when_the_instance_stops(
+    door: Open, raw: Raw, other: Raw, error: Exception | None
+) -> None:
+    await raw.write((b"GET /v1/hang" + HOST + b"\r\n") * 5)
+    await other.get("/livez")
+    if error is None:
+        door.desk.is_draining.set()
+    await door.server.__aexit__(type(error) if error else None, error, None)
+    answers = [await raw.answer() for _ in range(5)]
+    assert [answer.said["error"] for answer in answers] == ["SHUTTING_DOWN"] * 5
+    assert [answer.headers.get("connection") for answer in answers] == [None] * 4 + ["close"]
+    assert await raw.rest() == b""
+
+
+async def test_who_has_only_begun_is_refused_when_the_instance_stops(
+    door: Open, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work for him has not made a step when it is cancelled."""
+    serve, stopping = door.door.serve, []
+
+    def served(exchange: Exchange) -> object:
+        stopping.append(asyncio.create_task(door.server.__aexit__(RuntimeError, RuntimeError(), None)))
+        return serve(exchange)
+
+    monkeypatch.setattr(door.door, "serve", served)
+    await raw.write(READY)
+    answer = await raw.answer()
+    assert (answer.said["error"], answer.headers["connection"]) == ("SHUTTING_DOWN", "close")
+    await stopping[0]

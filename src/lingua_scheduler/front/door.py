@@ -91,6 +91,10 @@ class Door:
             self._say(exchange, _failed(error, exchange))
         return None
 
+    def send_away(self, exchange: Exchange) -> None:
+        """Answer a request for which nothing can be done any more."""
+        self._say(exchange, refuse("SHUTTING_DOWN"))
+
     async def _work(self, exchange: Exchange, route: Route, request: Request) -> None:
         """Read what the route reads, and let it answer."""
         try:
@@ -106,13 +110,13 @@ class Door:
                     return
                 said = await route.handle(self._desk, request)
             if route.begins and self._desk.is_draining.is_set():
-                exchange.keep_alive = False
+                exchange.let_go()
             self._say(exchange, said)
         except asyncio.CancelledError:
             if exchange.is_gone:
                 return
-            exchange.keep_alive = False
-            self._say(exchange, refuse("SHUTTING_DOWN"))
+            exchange.let_go()
+            self.send_away(exchange)
             if not self._desk.is_draining.is_set():
                 raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told, and the log

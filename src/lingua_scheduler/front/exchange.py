@@ -163,6 +163,10 @@ class Exchange:
 
     # The answer.
 
+    def let_go(self) -> None:
+        """The connection closes when all are answered who have asked by now."""
+        self._connection.shutdown()
+
     def answer(self, reply: Reply, more: Headers = ()) -> None:
         """Say this, and that nothing more is read of the request."""
         body = b"" if self.method == "HEAD" else reply.body

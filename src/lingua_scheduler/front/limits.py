@@ -125,7 +125,7 @@ class HttpProtocol(HttpToolsProtocol):
             if self._arriving is self._answering:
                 return False
             self._drop_arriving()
-        if not self._is_answering():
+        if not self.is_answering():
             return False
         self._is_deaf, self._due = True, None
         if not self._last_words:
@@ -201,10 +201,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _count_beside(self, size: int, of_body: int) -> None:
         """Between the pieces of a body, and behind the last, no more may stand than in a head."""
-        if of_body:
-            self._head_bytes = 0
-        else:
-            self._count(size)
+        self._count(-self._head_bytes if of_body else size)
 
     def _upgrade(self, rest: memoryview) -> None:
         """Become a WebSocket. Any other upgrade is an offer that is not taken: the request is a plain one.
@@ -232,7 +229,7 @@ class HttpProtocol(HttpToolsProtocol):
                 return
 
     def handle_websocket_upgrade(self) -> None:
-        if self._is_answering() or self.flow.write_paused:
+        if self.is_answering() or self.flow.write_paused:
             self._refuse(_NOT_YET)
             return
         self._is_deaf = self._is_over = True
@@ -292,7 +289,17 @@ class HttpProtocol(HttpToolsProtocol):
         else:
             last.keep_alive = False
 
-    def _is_answering(self) -> bool:
+    def cut_off(self) -> None:
+        """Nobody is worked for any longer. Who has no answer is refused, each in his turn."""
+        while self.is_answering():
+            exchange = self._answering or self.pipeline.popleft()
+            exchange.keep_alive = bool(self.pipeline)
+            self.door.send_away(exchange)
+            if exchange.task is not None:
+                exchange.task.cancel()
+        self._end()
+
+    def is_answering(self) -> bool:
         """Whether a request has not got its answer yet."""
         return self._answering is not None or bool(self.pipeline)
 
@@ -371,7 +378,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._end(words)
             return
         self._drop_arriving()
-        if self._is_answering():
+        if self.is_answering():
             self._last_words = words
         else:
             self._end(words)

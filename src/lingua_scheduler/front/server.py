@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _BACKLOG: Final = 2048
 #: How long an instance that stops waits for those that it has let go, and for what it has cut off.
 _LAST_S: Final = 1.0
+#: So often it looks whether those who wait for their turns have had them.
+_TURN_S: Final = 0.01
 
 
 class CannotListen(LinguaError):
@@ -138,17 +140,32 @@ class Server:
         for server in self._server.servers:
             server.close()
         self._bound.close()
-        for connection in list(self._server.server_state.connections):
-            if isinstance(connection, HttpProtocol):
-                connection.shutdown()
+        for connection in self._requests():
+            connection.shutdown()
+
+    def _requests(self) -> list[HttpProtocol]:
+        """The connections that are no sockets."""
+        return [one for one in self._server.server_state.connections if isinstance(one, HttpProtocol)]
+
+    async def _wait(self, for_s: float) -> None:
+        """Until nobody is at work, nor waits for his turn; but not for ever."""
+        loop, tasks = asyncio.get_running_loop(), self._server.server_state.tasks
+        until = loop.time() + for_s
+        while (left_s := until - loop.time()) > 0:
+            if tasks:
+                await asyncio.wait(list(tasks), timeout=left_s)
+            elif any(one.is_answering() for one in self._requests()):
+                await asyncio.sleep(min(left_s, _TURN_S))
+            else:
+                return
 
     async def _drain(self) -> None:
         """Sockets are told to go elsewhere; requests may still be answered, but not for ever."""
         self.stop_accepting()
         await self._door.close_sockets()
-        await _wait(self._server.server_state.tasks, self._drain_s)
+        await self._wait(self._drain_s)
         self._let_go()
-        await _wait(self._server.server_state.tasks, _LAST_S)
+        await self._wait(_LAST_S)
 
     async def _cut_off(self) -> None:
         """Whoever is still there is not waited for. Whoever still waits for an answer gets a refusal."""
@@ -156,7 +173,10 @@ class Server:
         state = self._server.server_state
         for task in list(state.tasks):
             task.cancel()
-        await _wait(state.tasks, _LAST_S)
+        await self._wait(_LAST_S)
+        for one in self._requests():
+            one.cut_off()
+        await self._wait(_LAST_S)
         for connection in list(state.connections):
             transport: Any = connection.transport
             transport.abort()
@@ -165,8 +185,3 @@ class Server:
 def _protocol(kind: type[Any], **known: object) -> type[Any]:
     """The protocol, and what it has to know; uvicorn makes one for each connection, and knows nothing of that."""
     return type(kind.__name__, (kind,), known)
-
-
-async def _wait(tasks: set[asyncio.Task[None]], for_s: float) -> None:
-    if tasks:
-        await asyncio.wait(list(tasks), timeout=for_s)
