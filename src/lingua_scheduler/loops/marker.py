@@ -35,6 +35,7 @@ class Marker(Loop):
             self.dropped += 1
             return
         self._seen[seen] = None
+        self.wake()
 
     async def turn(self) -> bool:
         """Tell one. It is forgotten only when the engine has answered: marking twice is harmless."""
