@@ -94,3 +94,45 @@ async def test_trailers_are_no_headers(door: Open) -> None:
             await raw.write(b"1;why=because\r\nx\r\n")
         await raw.write(b"0\r\n\r\n")
         assert (await raw.answer()).said["size"] == 1_000
+
+
+# Where a request goes.
+
+UPGRADE = b"Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+KEY = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        (b"http://localhost/v1/seen/x?limit=1#y", b"Host: elsewhere\r\n", 200),
+        (b"HTTPS://localhost:80/v1/seen/x", b"Host: localhost\r\n", 200),
+        (b"http://localhost?x", b"Host: localhost\r\n", 404),
+        (b"http://[::1]:80/v1/seen/x", b"Host: localhost\r\n", 200),
+        (b"http://elsewhere/v1/seen/x", b"Host: localhost\r\n", 403),
+        (b"http://localhost/v1/seen/x", b"", 400),
+        (b"http://localhost/v1/seen/x", b"Host: a\r\nHost: a\r\n", 400),
+        (b"/v1/seen/x", b"", 400),
+        (b"/v1/seen/x#y", b"Host: localhost\r\n", 200),
+    ],
+)
+async def test_a_target_may_name_us(door: Open, target: bytes, host: bytes, status: int) -> None:
+    async with Raw.connect(door.port) as raw:
+        await raw.write(b"GET " + target + b" HTTP/1.1\r\n" + host + b"\r\n")
+        assert (await raw.answer()).status == status
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        (b"http://localhost/ws/node", b"Host: elsewhere\r\n", 101),
+        (b"http://elsewhere/ws/node", b"Host: localhost\r\n", 403),
+        (b"/ws/node", b"", 400),
+    ],
+)
+async def test_a_target_of_a_socket_may_name_us(server: Server, target: bytes, host: bytes, status: int) -> None:
+    async def serve(*_: object) -> None: ...
+
+    async with open_door(server.url, ROUTES, serve_node=serve) as door, Raw.connect(door.port) as raw:
+        await raw.write(b"GET " + target + b" HTTP/1.1\r\n" + host + UPGRADE + KEY + b"\r\n")
+        assert (await raw.answer()).status == status

@@ -281,7 +281,8 @@ async def test_who_is_to_wait_is_told_how_long(raw: Raw) -> None:
         b"POST /v1/seen HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"GET /livez HTTP/1.1\r\nHost : a\r\n\r\n",
         b"GET \xff\xfe HTTP/1.1\r\nHost: a\r\n\r\n",
-        b"GET http://localhost HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET http://somebody@localhost/livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET ftp://localhost/livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"POST /v1/seen HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     ],
 )

@@ -12,7 +12,7 @@ import msgspec
 from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.front.auth import SUBPROTOCOL, Peer, Principal, token_in
-from lingua_scheduler.front.origins import Origins
+from lingua_scheduler.front.origins import ONE_HOST, Origins
 from lingua_scheduler.front.router import Router, read_query, split_query
 from lingua_scheduler.front.socket import Socket
 from lingua_scheduler.front.web import Reply, Request, refused
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 _EVERYBODY: Final = Principal("", frozenset())
 _MAX_SHOWN: Final = 80
 _NO_CONTENT: Final = 204
-_TWO_HOSTS: Final = Refusal("INVALID_MESSAGE", "A request has one Host header.")
 _NOT_KEPT: Final = (("cache-control", "no-store"),)
 #: How long a browser may remember what a page of another origin may do here.
 _PREFLIGHT_S: Final = "600"
@@ -129,7 +128,7 @@ class Door:
         route = None if found is None else found.by_method.get("GET" if method == "HEAD" else method)
         if route is None or route.scope:
             # Whatever is asked, but for what watches over the process.
-            refusal = _TWO_HOSTS if exchange.has_two_hosts else self._origins.check(exchange.host, exchange.origin)
+            refusal = ONE_HOST if exchange.has_two_hosts else self._origins.check(exchange.host, exchange.origin)
             if refusal is not None:
                 return refusal
         if found is None:
@@ -242,7 +241,7 @@ class Door:
         if self._desk.is_draining.is_set():
             return refuse("SHUTTING_DOWN")
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:
-            return _TWO_HOSTS
+            return ONE_HOST
         return self._origins.check(headers.get("host"), headers.get("origin"))
 
     async def _serve_open(self, socket: Socket, scope: Scope, headers: Mapping[str, str], trace_id: str) -> None:

@@ -14,7 +14,6 @@ from time import time
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from httptools import parse_url
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from lingua_scheduler.front.trace import Trace
@@ -28,11 +27,13 @@ if TYPE_CHECKING:
     from lingua_scheduler.front.web import Reply, Request
 
     Headers = tuple[tuple[str, str], ...]
+    RawHeaders = list[tuple[bytes, bytes]]
 
 #: Answers without a body, which say nothing of one.
 _BARE: Final = (204, 304)
 _GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LAST: Final = b"connection: close\r\n"
+_is_absolute: Final = re.compile(rb"https?://([^/?#@]+)(/[^?#]*)?(\?[^#]*)?(?:#.*)?", re.IGNORECASE).fullmatch
 _is_broken: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]").search
 
 
@@ -63,9 +64,7 @@ class Exchange:
         "trace",
     )
 
-    def __init__(
-        self, connection: HttpProtocol, method: str, path: str, query: str, headers: list[tuple[bytes, bytes]]
-    ) -> None:
+    def __init__(self, connection: HttpProtocol, method: str, path: str, query: str, headers: RawHeaders) -> None:
         self._connection = connection
         self.client = connection.address
         self.method = method
@@ -175,25 +174,32 @@ class Exchange:
         self._connection.answered(self, data)
 
 
-def size_of_head(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
+def size_of_head(url: bytes, headers: RawHeaders) -> int:
     """How large the head is that has been read."""
     return len(url) + sum(len(name) + len(value) + len(b": \r\n") for name, value in headers)
 
 
-def plain_head(parser: HttpRequestParser, url: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
+def plain_head(parser: HttpRequestParser, url: bytes, headers: RawHeaders) -> bytes:
     """The head that has just been read, without the offer of another protocol."""
     lines = [b"%b %b HTTP/%b" % (parser.get_method(), url, parser.get_http_version().encode())]
     lines += [b"%b: %b" % one for one in headers if one[0] != b"upgrade"]
     return b"\r\n".join((*lines, b"", b""))
 
 
+def plain_target(url: bytes, headers: RawHeaders) -> tuple[bytes, RawHeaders]:
+    """Where a request goes that names the server in its target, as to a proxy: that name counts, not `Host`."""
+    found = _is_absolute(url)
+    if found is None:
+        raise ValueError("neither a path nor an address")
+    host, path, query = found.groups(b"")
+    return (path or b"/") + query, [(name, host if name == b"host" else value) for name, value in headers]
+
+
 def parts_of(url: bytes) -> tuple[str, str]:
     """The path and what stands behind the question mark."""
-    if url[:1] != b"/" or b"#" in url:
-        parsed = parse_url(url)
-        raw_path, query = parsed.path, parsed.query or b""
-    else:
-        raw_path, _, query = url.partition(b"?")
+    if b"#" in url:
+        url = url.partition(b"#")[0]
+    raw_path, _, query = url.partition(b"?")
     path = raw_path.decode("ascii")
     return unquote(path) if "%" in path else path, query.decode("latin-1")
 

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.front.cork import Corked
-from lingua_scheduler.front.exchange import Exchange, last_answer, parts_of, plain_head, size_of_head
+from lingua_scheduler.front.exchange import Exchange, last_answer, parts_of, plain_head, plain_target, size_of_head
 
 if TYPE_CHECKING:
     import asyncio
@@ -157,6 +157,8 @@ class HttpProtocol(HttpToolsProtocol):
             return
         parser = self.parser
         method = parser.get_method().decode("ascii")
+        if self.url[:1] != b"/" and self.url != b"*" and method != "CONNECT":
+            self.url, self.headers = plain_target(self.url, self.headers)
         if parser.should_upgrade():
             self.scope = {"method": method, "headers": self.headers}  # type: ignore[typeddict-item] # all that is used
             return

@@ -7,7 +7,7 @@ which name it found us (`Host`): a name that is not ours was made to point here 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from lingua_scheduler.core.refusal import Refusal
@@ -15,6 +15,9 @@ from lingua_scheduler.front.auth import address_of
 
 if TYPE_CHECKING:
     from lingua_scheduler.config.doors import Server
+
+
+ONE_HOST: Final = Refusal("INVALID_MESSAGE", "A request has one Host header.")
 
 
 def is_loopback(host: str) -> bool:
@@ -36,7 +39,9 @@ class Origins:
 
     def _check(self, host: str | None, origin: str | None) -> Refusal | None:
         """None if the caller may be heard. No `Origin`: it is no page."""
-        if host is None or not self._is_ours(host_of(host)):
+        if host is None:
+            return ONE_HOST
+        if not self._is_ours(host_of(host)):
             return Refusal("FORBIDDEN", "This instance is not called that; server.allowed_hosts lists its names.")
         if origin is None or self.allows(host, origin):
             return None
