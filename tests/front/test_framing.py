@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,7 +24,7 @@ OFFERS = [
     b"Connection: Upgrade\r\nUpgrade: foo\r\n",
 ]
 #: What a body is that could be taken for a request.
-SMUGGLED = b"GET /v1/fail/bug HTTP/1.1\r\nHost: localhost\r\n\r\n"
+SMUGGLED = b"GET /v1/nothing HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CHUNKED = b"POST /v1/raw HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -136,3 +138,56 @@ async def test_a_target_of_a_socket_may_name_us(server: Server, target: bytes, h
     async with open_door(server.url, ROUTES, serve_node=serve) as door, Raw.connect(door.port) as raw:
         await raw.write(b"GET " + target + b" HTTP/1.1\r\n" + host + UPGRADE + KEY + b"\r\n")
         assert (await raw.answer()).status == status
+
+
+# Whatever comes.
+
+STREAM = (
+    HEAD
+    + b"\r\n"
+    + CHUNKED
+    + b"3;a=b\r\nabc\r\n2\r\nde\r\n0\r\nHost: elsewhere\r\n\r\n"
+    + HEAD
+    + OFFERS[0]
+    + b"\r\nPOST /v1/raw HTTP/1.1\r\nHost: localhost\r\n"
+    + OFFERS[2]
+    + b"Content-Length: %d\r\n\r\n" % len(SMUGGLED)
+    + SMUGGLED
+    + b"GET /v1/seen/x HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    + b"GET http://localhost/livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize("seed", range(25))
+async def test_however_it_is_cut_it_is_the_same(door: Open, seed: int) -> None:
+    chance = random.Random(seed)
+    cuts = sorted(chance.sample(range(1, len(STREAM)), chance.randrange(12)))
+    async with Raw.connect(door.port) as raw, Raw.connect(door.port) as other:
+        for start, end in itertools.pairwise([0, *cuts, len(STREAM)]):
+            await raw.write(STREAM[start:end])
+            await other.get("/livez")
+        answers = [await raw.answer() for _ in range(6)]
+        assert [answer.status for answer in answers] == [200] * 6
+        assert [answer.said.get("size") for answer in answers] == [None, 5, None, len(SMUGGLED), 0, None]
+        assert await raw.rest() == b""
+
+
+@pytest.mark.parametrize("seed", range(50))
+async def test_whatever_comes_every_answer_is_one_and_nothing_breaks(
+    door: Open, caplog: pytest.LogCaptureFixture, seed: int
+) -> None:
+    chance = random.Random(seed)
+    said = bytearray(STREAM)
+    for _ in range(chance.randrange(1, 6)):
+        said[chance.randrange(len(said))] = chance.choice(b"\0\r\n :/0179aUz\xff")
+    async with Raw.connect(door.port) as raw:
+        await raw.write(bytes(said))
+        raw.end()
+        rest = await raw.rest()
+    while rest:
+        head, _, rest = rest.partition(b"\r\n\r\n")
+        status = int(head.split()[1])
+        assert head.startswith(b"HTTP/1.1 ")
+        assert status in {200, 400, 403, 404, 405, 431}
+        rest = rest[int(head.lower().partition(b"content-length: ")[2].split()[0]) :]
+    assert caplog.text == ""
