@@ -7,7 +7,6 @@ import gc
 import json
 import logging
 import os
-import signal
 import sys
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
@@ -20,6 +19,7 @@ from lingua_scheduler.config import ConfigError
 from lingua_scheduler.front.auth import Auth
 from lingua_scheduler.front.origins import is_loopback
 from lingua_scheduler.front.server import bind
+from lingua_scheduler.operate.signals import end_on_signal
 from lingua_scheduler.store.address import parse_address
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def check_exposure(settings: Settings, *, insecure: bool) -> None:
 
 async def _serve(settings: Settings, *, as_json: bool) -> None:
     over = asyncio.Event()
-    _end_on_signal(over)
+    end_on_signal(over)
     bound = bind(settings.server.host, settings.server.port)
     with bound:
         async with serve(settings, bound) as serving:
@@ -76,19 +76,6 @@ def _collect_seldom() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GARBAGE)
-
-
-def _end_on_signal(over: asyncio.Event) -> None:
-    """The first signal drains, a second one stops everything at once."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-
-    def heard() -> None:
-        if over.is_set() and task is not None:
-            task.cancel()
-        over.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, heard)
 
 
 def _say_ready(serving: Serving, *, as_json: bool) -> None:

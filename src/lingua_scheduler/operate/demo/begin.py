@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.operate.demo.children import Child
+from lingua_scheduler.operate.signals import end_on_signal
 from lingua_scheduler.store.embedded import Embedded
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Show:
 async def begin(show: Show, *, as_json: bool, screen: Screen | None = None) -> int:
     """From nothing to nothing. The exit code: 0 if everything adds up and the auditor found nothing."""
     over = asyncio.Event()
-    _end_on_signal(over)
+    end_on_signal(over)
     embedded = Embedded.temporary()
     starting = asyncio.create_task(embedded.start())
     # Its directory is there at once, and the server is loaded while the engine starts.
@@ -60,16 +60,3 @@ async def begin(show: Show, *, as_json: bool, screen: Screen | None = None) -> i
     finally:
         await server.kill()
         await embedded.stop()
-
-
-def _end_on_signal(over: asyncio.Event) -> None:
-    """The first signal ends the talk in peace, a second one stops everything at once."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-
-    def heard() -> None:
-        if over.is_set() and task is not None:
-            task.cancel()
-        over.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, heard)
