@@ -27,6 +27,9 @@ from tests.scenarios.programs.dispatcher import CELL, RULES
 NODES, SLOTS = 6, 3
 BEAT_S = 0.05
 FAILS, HANGS = 0.03, 0.01
+#: Long enough that the storm is of work in hand when a scheduler dies, and that the cell, which the test reads whole
+#: again and again, stays at a few thousand jobs however fast the machine is.
+WORK_S = 0.15
 
 
 @dataclass(slots=True)
@@ -69,7 +72,7 @@ class Node:
             self._say("failed", key, self._end(key))
             return
         self._say("started", key, giver)
-        await asyncio.sleep(3600 if dice > 1 - HANGS else self.random.uniform(0, 0.004))
+        await asyncio.sleep(3600 if dice > 1 - HANGS else self.random.uniform(0, WORK_S))
         self._say("done", key, self._end(key))
 
     def _end(self, key: tuple[str, int]) -> asyncio.StreamWriter:
