@@ -204,6 +204,7 @@ async def test_what_breaks_behind_a_socket_closes_it_with_a_word(
         (b"\xff" * 20, "INVALID_MESSAGE", 1002),
         (masked(Opcode.TEXT, b"", fin=False) + masked(Opcode.CONT, b"", fin=False) * 3_000, "PAYLOAD_TOO_LARGE", 1009),
     ],
+    ids=["too large", "no text", "the end of nothing", "not masked", "no frame", "too many pieces"],
 )
 async def test_a_bad_frame_closes_its_socket_with_a_word_and_no_other(
     server: Server, frame: bytes, error: str, code: int
