@@ -98,6 +98,50 @@ async def test_trailers_are_no_headers(door: Open) -> None:
         assert (await raw.answer()).said["size"] == 1_000
 
 
+# Who asks before he sends a body.
+
+
+def asking(path: str, size: int) -> bytes:
+    """The head of a request whose body is to come when it is asked for."""
+    return f"POST {path} HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: {size}\r\n\r\n".encode()
+
+
+async def test_a_client_may_ask_before_it_sends_a_body(door: Open) -> None:
+    async with Raw.connect(door.port) as raw:
+        for _ in range(2):
+            await raw.write(asking("/v1/raw", 3))
+            assert (await raw.answer()).status == 100
+            await raw.write(b"abc")
+            assert (await raw.answer()).said["size"] == 3
+
+
+@pytest.mark.parametrize(("path", "size", "status"), [("/v1/raw", 999_999_999, 413), ("/v1/nothing", 60, 404)])
+async def test_who_asks_first_is_refused_before_he_sends_a_body(door: Open, path: str, size: int, status: int) -> None:
+    """Then nobody knows whether what comes next is that body or another request. It is neither."""
+    async with Raw.connect(door.port) as raw:
+        await raw.write(asking(path, size))
+        answer = await raw.answer()
+        assert (answer.status, answer.headers["connection"]) == (status, "close")
+        assert await raw.rest() == b""
+
+
+async def test_who_asks_first_and_does_not_wait_may_ask_again(door: Open) -> None:
+    async with Raw.connect(door.port) as raw:
+        await raw.write(asking("/v1/nothing", 6) + b"abc")
+        assert (await raw.answer()).status == 404
+        await raw.write(b"abc" + asking("/v1/nothing", 3) + b"abc")
+        assert (await raw.answer()).status == 404
+        assert (await raw.get("/livez")).said == {"ok": True}
+
+
+async def test_old_http_is_not_told_to_go_on(door: Open) -> None:
+    async with Raw.connect(door.port) as raw, Raw.connect(door.port) as other:
+        await raw.write(asking("/v1/raw", 3).replace(b"1.1", b"1.0"))
+        await other.get("/livez")
+        await raw.write(b"abc")
+        assert (await raw.answer()).said["size"] == 3
+
+
 # Where a request goes.
 
 UPGRADE = b"Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"

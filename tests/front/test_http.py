@@ -190,14 +190,6 @@ async def test_every_answer_has_its_date(raw: Raw) -> None:
     assert "date" in (await raw.answer()).headers
 
 
-async def test_a_client_may_ask_before_it_sends_a_body(raw: Raw) -> None:
-    body = b'{"job_id": "c0.4"}'
-    await raw.write(post("/v1/seen", b"", "Expect: 100-continue").replace(b": 0", b": %d" % len(body)))
-    assert (await raw.answer()).status == 100
-    await raw.write(body)
-    assert (await raw.answer()).said["job_id"] == "c0.4"
-
-
 async def test_who_says_close_is_closed_and_old_http_is_spoken(door: Open) -> None:
     async with Raw.connect(door.port) as raw:
         answer = await raw.get("/livez", "Connection: close")
@@ -219,11 +211,6 @@ async def test_a_body_that_is_too_large_is_refused_and_the_connection_goes_on(ra
     assert (await raw.answer()).status == 413
     await raw.write(post("/v1/raw", b"x" * (size - 1)))
     assert (await raw.answer()).said["size"] == size - 1
-
-
-async def test_who_asks_first_is_told_that_a_body_is_too_large_before_it_is_sent(raw: Raw) -> None:
-    await raw.write(post("/v1/raw", b"", "Expect: 100-continue").replace(b": 0", b": 999999999"))
-    assert (await raw.answer()).status == 413
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ class Exchange:
         "_connection",
         "_more",
         "_parts",
+        "asks_first",
         "client",
         "given",
         "headers",
@@ -77,6 +78,8 @@ class Exchange:
         #: Whether another request may follow the answer.
         self.keep_alive = True
         given = self.given.get
+        #: Whether the caller asks before he sends the body, and has not been told to.
+        self.asks_first = given(b"expect", b"").lower() == b"100-continue"
         parent, host, origin = given(b"traceparent"), given(b"host"), given(b"origin")
         self.trace = Trace.of(None if parent is None else parent.decode("latin-1"))
         #: By which name the caller found us, and the page that he is, if he is one.
@@ -155,7 +158,8 @@ class Exchange:
         """Wait until the body is there, or too much of it, or the caller is gone. He may ask whether to send it."""
         if self.is_whole or self.is_gone or self.is_too_large:
             return
-        if self.given.get(b"expect", b"").lower() == b"100-continue":
+        if self.asks_first:
+            self.asks_first = False
             self._connection.transport.write(_GO_ON)
         self._more = asyncio.Event()
         await self._more.wait()
@@ -168,6 +172,9 @@ class Exchange:
 
     def answer(self, reply: Reply, more: Headers = ()) -> None:
         """Say this, and that nothing more is read of the request."""
+        if self.asks_first and not self.is_whole and not self.size:
+            # Nobody knows whether the body still comes, or the next request instead of it.
+            self.keep_alive = False
         body = b"" if self.method == "HEAD" else reply.body
         data = written(reply, self.trace, more, body=body, is_last=not self.keep_alive)
         self.most_bytes = -1

@@ -164,7 +164,9 @@ class HttpProtocol(HttpToolsProtocol):
             return
         path, query = parts_of(self.url)
         self._arriving = exchange = Exchange(self, method, path, query, self.headers)
-        if not parser.should_keep_alive() or parser.get_http_version() == "1.0":
+        if parser.get_http_version() == "1.0":
+            exchange.keep_alive = exchange.asks_first = False
+        elif not parser.should_keep_alive():
             exchange.keep_alive = False
         if self._answering is None and not self.pipeline and not self.flow.write_paused:
             self._answering = exchange
