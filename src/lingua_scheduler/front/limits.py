@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.front.cork import Corked
 from lingua_scheduler.front.exchange import Exchange, last_answer, parts_of, plain_head, plain_target, size_of_head
+from lingua_scheduler.front.patience import Patience
 
 if TYPE_CHECKING:
     import asyncio
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from lingua_scheduler.config.doors import Server as Limits
     from lingua_scheduler.front.door import Door
 
-#: A timer that rings so much too late says that this process slept.
-_NAP_S: Final = 0.05
 #: So much is read of what waits for its turn.
 _MOST_AHEAD: Final = 64 * 1024
 _NO_PROXY: Final = Refusal("INVALID_MESSAGE", "This server is no proxy.")
@@ -49,10 +48,8 @@ class HttpProtocol(HttpToolsProtocol):
         #: The request that is being answered, and the one whose body arrives.
         self._answering: Exchange | None = None
         self._arriving: Exchange | None = None
-        #: Until when the client has what it owes; None: it owes nothing. The timer may ring before, never later.
-        self._due: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._rings_at = 0.0
+        #: For what the client owes, and for reading what it was told.
+        self._patience = Patience(self.loop, self._is_late)
         self._write_timer: asyncio.TimerHandle | None = None
         #: How many messages have begun; whether the last is not complete, and whether its head is.
         self._begun = 0
@@ -96,7 +93,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._read_ahead(len(data))
             return
         if self._is_idle:
-            self._is_idle, self._due = False, None
+            self._is_idle, self._patience.due = False, None
         was_reading, begun, body = self._is_reading, self._begun, self._arriving
         had_bytes = 0 if body is None else body.size
         self._most_head_bytes += len(data)
@@ -116,7 +113,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self.pipeline:
             self._read_ahead(len(data))
         self._begin()
-        if self._due is None:
+        if self._patience.due is None:
             self._watch()
 
     def eof_received(self) -> bool:  # type: ignore[override] # uvicorn never stays
@@ -127,7 +124,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._drop_arriving()
         if not self.is_answering():
             return False
-        self._is_deaf, self._due = True, None
+        self._is_deaf, self._patience.due = True, None
         if not self._last_words:
             self.shutdown()
         for exchange in self.pipeline:
@@ -148,7 +145,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        self._has_head, self._due = True, None
+        self._has_head, self._patience.due = True, None
         self._head_bytes = 0
         most = self.limits.max_header_bytes
         if self._most_head_bytes > most and size_of_head(self.url, self.headers) > most:
@@ -178,7 +175,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._arriving.take(body)
 
     def on_message_complete(self) -> None:
-        self._is_reading, self._due = False, None
+        self._is_reading, self._patience.due = False, None
         # Of what was refused before it had ended, the end is here.
         self._is_idle = self._answering is None and not self.pipeline
         if self._arriving is not None:
@@ -271,7 +268,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._end(self._last_words)
         elif not self._is_reading:
             self._is_idle = True
-            self._owes(self.limits.idle_timeout_ms)
+            self._patience.give(self.limits.idle_timeout_ms)
 
     def _go_on(self) -> None:
         """With whoever waits for his turn, if what was said before is being read."""
@@ -282,7 +279,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._ahead_bytes = 0
             self.flow.resume_reading()
         self._begin()
-        if self._due is None:
+        if self._patience.due is None:
             self._watch()
 
     def shutdown(self) -> None:
@@ -313,13 +310,7 @@ class HttpProtocol(HttpToolsProtocol):
         """One time, for whatever the client owes us now."""
         owed_ms = self._owed_ms()
         if owed_ms and not self._is_deaf:
-            self._owes(owed_ms)
-
-    def _owes(self, owed_ms: int) -> None:
-        """A timer that rings before that is left alone: it looks again."""
-        self._due = self.loop.time() + owed_ms / 1000
-        if self._timer is None or self._rings_at > self._due:
-            self._set_timer(self._due)
+            self._patience.give(owed_ms)
 
     def _owed_ms(self) -> int:
         """How long it has, 0 if it owes nothing."""
@@ -330,32 +321,18 @@ class HttpProtocol(HttpToolsProtocol):
             return self.limits.body_timeout_ms
         return self.limits.idle_timeout_ms if self._is_idle else self.limits.header_timeout_ms
 
-    def _set_timer(self, due: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._rings_at = due
-        self._timer = self.loop.call_later(max(0.0, due - self.loop.time()), self._look)
-
-    def _look(self) -> None:
-        """Whether what is owed is late. While this process slept it was not to blame: it may lie there unread."""
-        self._timer = None
-        if self._due is None:
-            return
-        slept = self.loop.time() - self._rings_at
-        if slept > _NAP_S:
-            self._due += slept
-        if self.loop.time() < self._due:
-            self._set_timer(self._due)
-        elif self._is_idle:
+    def _is_late(self) -> None:
+        """What it owed did not come in time."""
+        if self._is_idle:
             self.transport.close()
         else:
             self._refuse(refuse("REQUEST_TIMEOUT"))
 
     def _stop_timers(self) -> None:
-        for timer in (self._timer, self._write_timer):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._write_timer = None
+        self._patience.end()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
 
     # What goes out.
 
@@ -376,7 +353,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Hear no more. Who came before is answered; then say why, if that is not taken for something else's answer."""
         if self._is_deaf:
             return
-        self._is_deaf, self._due = True, None
+        self._is_deaf, self._patience.due = True, None
         words = last_answer(refusal) if self._is_heard() else b""
         if self._answering is not None and self._answering is self._arriving:
             self._end(words)
