@@ -34,6 +34,8 @@ NODE, SESSION = "node-token-0123456789", "session-token-0123456789"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
 TOKENS = {"auth__node_tokens": f"fleet:{NODE}", "auth__session_tokens": f"app:{SESSION}"}
+UPGRADE = b"GET /ws/node HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+HANDSHAKE = UPGRADE + b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 
 
 class Echo:
@@ -221,6 +223,36 @@ async def test_a_bad_frame_closes_its_socket_with_a_word_and_no_other(
         assert await other.recv() == "still here"
 
 
+@pytest.mark.parametrize("is_at_once", [True, False])
+async def test_who_does_not_wait_until_his_socket_is_open_is_heard(server: Server, is_at_once: bool) -> None:
+    said = masked(Opcode.PING, b"ping") + masked(Opcode.TEXT, b"hello") + masked(Opcode.TEXT, b"again")
+    async with opened(server) as (door, _), Raw.connect(door.port) as raw:
+        for piece in [HANDSHAKE + said] if is_at_once else [HANDSHAKE, said]:
+            await raw.write(piece)
+        assert (await raw.answer()).status == 101
+        assert (await raw.read(6))[:2] == b"\x89\x04"
+        assert await raw.read(20) == b"\x8a\x04ping\x81\x05hello\x81\x05again"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (b"/ws/node", b"/ws/nobody"),
+        (b"13\r\n", b"8\r\n"),
+        (b"Host: localhost\r\n", b"Host: localhost\r\nContent-Length: 9\r\n"),
+    ],
+)
+async def test_what_comes_with_a_handshake_that_is_refused_is_not_heard(
+    server: Server, caplog: pytest.LogCaptureFixture, right: bytes, wrong: bytes
+) -> None:
+    async with opened(server) as (door, echo), Raw.connect(door.port) as raw:
+        await raw.write(HANDSHAKE.replace(right, wrong) + masked(Opcode.TEXT, b"hello") + HANDSHAKE)
+        assert (await raw.answer()).status in {400, 404}
+        assert await raw.rest() == b""
+        assert echo.peers == []
+    assert caplog.text == ""
+
+
 async def test_a_message_in_pieces_is_one_message(server: Server) -> None:
     async with opened(server) as (door, _), connect(f"{door.ws}/ws/session") as socket:
         await socket.send(["a"] * 1_000)
@@ -309,5 +341,5 @@ async def test_sockets_are_told_to_go_elsewhere_when_the_instance_drains(server:
 
 async def test_a_handshake_that_drips_is_cut_off(server: Server) -> None:
     async with opened(server, server__header_timeout_ms=100) as (door, _), Raw.connect(door.port) as raw:
-        await raw.write(b"GET /ws/node HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n")
+        await raw.write(UPGRADE)
         assert (await raw.rest()).startswith(b"HTTP/1.1 408")

@@ -135,6 +135,11 @@ class Raw:
             size = int(headers.get("content-length", "0")) if has_body else 0
             return Answer(int(first.split()[1]), headers, await self._reader.readexactly(size))
 
+    async def read(self, size: int) -> bytes:
+        """So much, and no more."""
+        async with asyncio.timeout(PATIENCE_S):
+            return await self._reader.readexactly(size)
+
     async def rest(self) -> bytes:
         """Everything until the other end hangs up."""
         async with asyncio.timeout(PATIENCE_S):

@@ -212,6 +212,9 @@ class HttpProtocol(HttpToolsProtocol):
         while not self._is_deaf:
             if self._should_upgrade():
                 self.handle_websocket_upgrade()
+                if not self.transport.is_closing():
+                    heir: Any = self.transport.get_protocol()
+                    heir.data_received(bytes(rest))
                 return
             if self.parser.get_method() == b"CONNECT":
                 self._refuse(_NO_PROXY)

@@ -33,6 +33,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     limits: Limits
     #: What the other end is told goes by this, whoever tells it.
     trace: Trace
+    #: What came before it was open.
+    _early = b""
 
     def handle_connect(self, event: Any) -> None:  # noqa: ANN401 - the handshake, which is uvicorn's business
         try:
@@ -48,6 +50,9 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         extensions["lingua"] = {"writable": self.writable, "trace": self.trace, "round_trip_ms": self.round_trip_ms}
 
     def data_received(self, data: bytes) -> None:
+        if self.handshake_initiated and not self.handshake_complete:
+            self._early += data
+            return
         super().data_received(data)
         if not self.handshake_initiated and self.conn.handshake_exc is not None:
             self._refuse_handshake("This is no handshake of a WebSocket.", Headers())
@@ -68,8 +73,13 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         super().handle_close(event)
 
     def start_keepalive(self) -> None:
-        """The first ping goes out at once: from its answer on it is known how far away the other end is."""
+        """The first ping goes out at once: from its answer on it is known how far away the other end is.
+
+        Who did not wait until it was open is heard now.
+        """
         self.send_keepalive_ping()
+        early, self._early = self._early, b""
+        self.data_received(early)
 
     def round_trip_ms(self) -> float | None:
         """How long the last ping that was answered took, there and back; None: none was yet."""
