@@ -65,7 +65,7 @@ class HttpProtocol(HttpToolsProtocol):
         #: Nothing more is read. When all is answered this is said, and the connection closes.
         self._is_deaf = False
         self._last_words = b""
-        #: Nothing more is answered either: the connection is about to close.
+        #: Nothing more is answered either: the connection closes, if need be when the client has said what it says.
         self._is_over = False
 
     # What arrives.
@@ -81,11 +81,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._is_deaf = self._is_over = True
         self._stop_timers()
-        self.pipeline.clear()
-        if self._answering is not None:
-            self._answering.hang_up()
+        self._drop_all()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -118,6 +115,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override] # uvicorn never stays
         """The caller says nothing more. What he asked is answered, but he who said that he would wait hung up."""
+        self._is_reading = False
         if self._arriving is not None:
             if self._arriving is self._answering:
                 return False
@@ -150,8 +148,7 @@ class HttpProtocol(HttpToolsProtocol):
         most = self.limits.max_header_bytes
         if self._most_head_bytes > most and size_of_head(self.url, self.headers) > most:
             self._refuse(refuse("HEADERS_TOO_LARGE"))
-        if self._is_deaf:
-            return
+            raise ValueError("nothing more is read")
         parser = self.parser
         method = parser.get_method().decode("ascii")
         if self.url[:1] != b"/" and self.url != b"*" and method != "CONNECT":
@@ -183,9 +180,9 @@ class HttpProtocol(HttpToolsProtocol):
             self._arriving = None
 
     def _read_ahead(self, size: int) -> None:
-        """So much came before its turn. What is too much waits where it is."""
+        """So much came before its turn. What is too much waits where it is, but for what never has a turn."""
         self._ahead_bytes += size
-        if self._ahead_bytes > _MOST_AHEAD:
+        if self._ahead_bytes > _MOST_AHEAD and not self._is_over:
             self.flow.pause_reading()
 
     def _drop_arriving(self) -> None:
@@ -260,7 +257,7 @@ class HttpProtocol(HttpToolsProtocol):
     def answered(self, exchange: Exchange, data: bytes) -> None:
         """The answer to the request whose turn it was."""
         self._answering = None
-        if self.transport.is_closing():
+        if self._is_over or self.transport.is_closing():
             return
         self.transport.write(data)
         if not exchange.keep_alive:
@@ -326,9 +323,10 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _is_late(self) -> None:
         """What it owed did not come in time."""
-        if self._is_idle:
+        if self._is_idle or self._is_over:
             self.transport.close()
         else:
+            self._is_reading = False
             self._refuse(refuse("REQUEST_TIMEOUT"))
 
     def _stop_timers(self) -> None:
@@ -368,11 +366,28 @@ class HttpProtocol(HttpToolsProtocol):
             self._end(words)
 
     def _end(self, words: bytes = b"") -> None:
-        """Say this, and hang up."""
-        self._is_deaf = self._is_over = True
+        """Say this, and hang up.
+
+        To close while the client still speaks would take from it what we said: then it hears that nothing more comes,
+        and has the time of a body for the rest, which nobody reads.
+        """
         if words:
             self.transport.write(words)
-        self.transport.close()
+        self._drop_all()
+        if self.transport.is_closing() or not (self._is_reading or self.flow.read_paused):
+            self.transport.close()
+            return
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._patience.give(self.limits.body_timeout_ms)
+
+    def _drop_all(self) -> None:
+        """Nothing more is heard or answered."""
+        self._is_deaf = self._is_over = True
+        self.pipeline.clear()
+        if self._answering is not None:
+            self._answering.hang_up()
+        self._answering = self._arriving = None
 
     def _is_heard(self) -> bool:
         """Whether what we say now is about what the client said last: that has no answer yet."""
