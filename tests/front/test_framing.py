@@ -35,7 +35,7 @@ async def door(server: Server) -> AsyncIterator[Open]:
 
 
 @pytest.mark.parametrize("offer", OFFERS)
-@pytest.mark.parametrize("count", [1, 400])
+@pytest.mark.parametrize("count", [1, 60])
 async def test_an_upgrade_to_something_else_is_a_plain_request(door: Open, offer: bytes, count: int) -> None:
     async with Raw.connect(door.port) as raw:
         await raw.write((HEAD + offer + b"\r\n" + HEAD + b"\r\n") * count)
@@ -232,6 +232,6 @@ async def test_whatever_comes_every_answer_is_one_and_nothing_breaks(
         head, _, rest = rest.partition(b"\r\n\r\n")
         status = int(head.split()[1])
         assert head.startswith(b"HTTP/1.1 ")
-        assert status in {200, 400, 403, 404, 405, 431}
+        assert status in {200, 400, 403, 404, 405, 429, 431}
         rest = rest[int(head.lower().partition(b"content-length: ")[2].split()[0]) :]
     assert caplog.text == ""

@@ -136,6 +136,15 @@ async def test_who_hangs_up_is_noticed_whatever_is_behind_his_request(
         await waiters.left.wait()
 
 
+async def test_too_many_behind_a_request_are_refused_after_those_before_them(door: Open, raw: Raw) -> None:
+    await raw.write(WAIT + LIVE * 200)
+    door.desk.is_draining.set()
+    answers = [await raw.answer() for _ in range(130)]
+    assert [answer.status for answer in answers] == [200] * 129 + [429]
+    assert "Too many requests" in answers[-1].said["detail"]
+    assert await raw.rest() == b""
+
+
 async def test_too_much_behind_a_request_waits_where_it_is(door: Open, raw: Raw) -> None:
     size = 20_000_000
     await raw.write(WAIT)

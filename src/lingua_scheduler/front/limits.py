@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
 #: So much is read of what waits for its turn.
 _MOST_AHEAD: Final = 64 * 1024
+#: So many requests wait for their turn. One read may bring thousands of small ones.
+_MOST_WAITING: Final = 128
 _NO_PROXY: Final = Refusal("INVALID_MESSAGE", "This server is no proxy.")
 _NOT_YET: Final = Refusal("INVALID_MESSAGE", "A WebSocket does not begin before everything else has been answered.")
+_TOO_MANY: Final = Refusal("RATE_LIMITED", "Too many requests wait for their turn on this connection.")
 _NOT_HTTP: Final = Refusal("INVALID_MESSAGE", "This is not HTTP/1.1.")
 
 
@@ -103,7 +106,8 @@ class HttpProtocol(HttpToolsProtocol):
         if self._has_head:
             self._most_head_bytes = 0
             if body is not None and body is self._arriving:
-                self._count_beside(len(data), body.size - had_bytes)
+                # Between the pieces of a body, and behind the last, no more may stand than in a head.
+                self._count(-self._head_bytes if body.size > had_bytes else len(data))
         # What also holds the end of an earlier request is not counted: the next piece will be.
         elif self._is_reading and self._begun - begun <= (not was_reading):
             self._count(len(data))
@@ -164,8 +168,11 @@ class HttpProtocol(HttpToolsProtocol):
             exchange.keep_alive = False
         if self._answering is None and not self.pipeline and not self.flow.write_paused:
             self._answering = exchange
-        else:
-            self.pipeline.append(exchange)
+            return
+        self.pipeline.append(exchange)
+        if len(self.pipeline) > _MOST_WAITING:
+            self._refuse(_TOO_MANY)
+            raise ValueError("nothing more is read")
 
     def on_body(self, body: bytes) -> None:
         if self._arriving is not None:
@@ -196,10 +203,6 @@ class HttpProtocol(HttpToolsProtocol):
         self._head_bytes += size
         if self._head_bytes > self.limits.max_header_bytes:
             self._refuse(refuse("HEADERS_TOO_LARGE"))
-
-    def _count_beside(self, size: int, of_body: int) -> None:
-        """Between the pieces of a body, and behind the last, no more may stand than in a head."""
-        self._count(-self._head_bytes if of_body else size)
 
     def _upgrade(self, rest: memoryview) -> None:
         """Become a WebSocket. Any other upgrade is an offer that is not taken: the request is a plain one.
