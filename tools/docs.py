@@ -44,7 +44,8 @@ touches and never builds a name."""
 REQUESTS_INTRO: Final = """\
 What lives outside the cells has a slot of its own: a request id that came with a job, `{example}`, where `anyone` is
 whoever sent it; a session, `{{sess:room-888}}`; a pairing code, `{{code:123456}}`; audio,
-`{{audio:7f3a}}`; what is counted together, `{{rate:anyone}}`."""
+`{{audio:7f3a}}`; what is counted together, `{{rate:anyone}}`; an instance, `{{inst:web-7-1f}}`. The
+directory, `{{dir}}`, and the dead letters, `{{dlq}}`, have one slot each for all."""
 
 STATES_INTRO: Final = """\
 A job begins as `{start}` and ends in exactly one of {ends}. An end is final. Any

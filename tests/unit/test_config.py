@@ -227,7 +227,7 @@ def test_every_setting_has_a_meaning_bounds_and_a_unit(key: str) -> None:
     if field.annotation is int:
         kinds = {type(bound).__name__ for bound in field.metadata}
         assert {"Ge", "Le"} <= kinds
-        if field.default >= 5_000 and key != "server.port":
+        if field.default >= 5_000 and key not in {"server.port", "instance.inbox_max"}:
             assert key.endswith(("_ms", "_bytes"))
 
 

@@ -30,6 +30,7 @@ ORDER: Final[tuple[tuple[str, Literal["<", "≤"], str], ...]] = (
     ("jobs.released_ttl_ms", "≤", "jobs.job_record_ttl_ms"),
     ("loops.sweep_interval_ms", "≤", "jobs.reservation_ttl_ms"),
     ("loops.relay_lease_ms", "<", "jobs.reservation_ttl_ms"),
+    ("instance.presence_beat_ms", "<", "instance.presence_ttl_ms"),
 )
 
 URL_SCHEMES: Final = ("redis", "rediss", "redis+sentinel", "redis+cluster", "unix")
@@ -40,7 +41,32 @@ _ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 class Instance(Section):
     """This scheduler among the others that share its state engine."""
 
-    id: str = Field(default="auto", pattern=_ID, description="Its name. `auto`: a new one at every start.")
+    id: str = Field(
+        default="auto",
+        pattern=_ID,
+        description="Its name, which no other has. `auto`: host, process and chance, new at every start.",
+    )
+    presence_beat_ms: int = Field(
+        default=3_000, ge=10, le=10 * MINUTE, description="How often it says that it is there."
+    )
+    presence_ttl_ms: int = Field(
+        default=10_000,
+        ge=100,
+        le=HOUR,
+        description="Without a word for so long, it is gone: nobody writes to it, and its letters go to others.",
+    )
+    inbox_max: int = Field(
+        default=10_000, ge=1, le=1_000_000, description="How many letters its inbox takes; one more is refused."
+    )
+    inbox_block_ms: int = Field(
+        default=1_000, ge=10, le=MINUTE, description="It looks into its inbox so often even if nobody rings."
+    )
+    letter_lease_ms: int = Field(
+        default=60_000,
+        ge=20_000,
+        le=DAY,
+        description="A letter that an instance took out of another's inbox and did not settle is free again.",
+    )
 
 
 class Engine(Section):
@@ -319,5 +345,6 @@ class Settings(BaseModel):
 
     def rules(self) -> Rules:
         """The settings that the scripts obey."""
-        values = self.cell.model_dump() | self.nodes.model_dump() | self.jobs.model_dump() | self.loops.model_dump()
+        sections = (self.instance, self.cell, self.nodes, self.jobs, self.loops)
+        values = {name: value for section in sections for name, value in section}
         return Rules(**{field.name: values[field.name] for field in fields(Rules)})

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import secrets
+from typing import Final
 
 from uuid_utils import uuid7
+
+#: An id has room for 128; process and chance need less than half of that.
+_MAX_HOST_CHARS: Final = 64
 
 
 def new_job_id(cell: str, maker: str = "") -> str:
@@ -22,6 +28,12 @@ def is_made_by(job_id: str, maker: str) -> bool:
 
 def _mark_of(maker: str) -> str:
     return "." + hashlib.sha256(maker.encode()).hexdigest()[:16] if maker else ""
+
+
+def new_instance_id(host: str, pid: int) -> str:
+    """`<host>-<pid>-<random>`: it says where to look, and no two are alike."""
+    named = re.sub(r"[^A-Za-z0-9._-]+", "-", host).lstrip("._-")[:_MAX_HOST_CHARS]
+    return f"{named or 'host'}-{pid}-{secrets.token_hex(4)}"
 
 
 def new_node_id() -> str:

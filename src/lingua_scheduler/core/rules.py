@@ -39,3 +39,6 @@ class Rules(Record, frozen=True):
     claim_lease_ms: int = 90_000
     binding_ttl_ms: int = 60_000
     pairing_ttl_ms: int = 300_000
+    presence_ttl_ms: int = 10_000
+    inbox_max: int = 10_000
+    letter_lease_ms: int = 60_000

@@ -30,7 +30,10 @@ _VERSION: Final = re.compile(r"(\d+)\.(\d+)")
 #: A birth is never 0, and exact in Lua.
 _BIRTH_BITS: Final = 53
 
-_CALLED: Final = re.compile(r"""redis\.p?call\(\s*["']([A-Z]+)["']""")
+#: A command that is several, as XGROUP is, is named with the one that is meant.
+_CALLED: Final = re.compile(r"""redis\.p?call\(\s*["']([A-Z]+)["'](?:,\s*["'](CREATE)["'])?""")
+#: What is asked for without a script: whether a letter has come.
+_PLAIN: Final = "XREAD"
 _ROOMS: Final = ("flows", "flows/shared", "views", "store")
 
 log = logging.getLogger(__name__)
@@ -98,10 +101,11 @@ def why_unfit(info: Mapping[str, str]) -> str:
 
 
 def used_commands() -> list[str]:
-    """Every command that a script of this release gives."""
+    """Every command that this release gives, but for those that load and run the scripts."""
     package = files("lingua_scheduler")
     scripts = [file for room in _ROOMS for file in (package / room).iterdir() if file.name.endswith(".lua")]
-    return sorted({command for file in scripts for command in _CALLED.findall(file.read_text(encoding="utf-8"))})
+    called = (found for file in scripts for found in _CALLED.findall(file.read_text(encoding="utf-8")))
+    return sorted({_PLAIN, *("|".join(filter(None, words)) for words in called)})
 
 
 async def _ask(engine: Engine, *command: str) -> Any:  # noqa: ANN401 - whatever it answers

@@ -111,8 +111,8 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
 )
 
 #: What lives outside every cell, in a slot of its own: the tag names a request, `{req:principal:id}`, a session,
-#: `{sess:id}`, a pairing code, `{code:123456}`, audio, `{audio:ref}`, or what is
-#: counted together, `{rate:name}`.
+#: `{sess:id}`, a pairing code, `{code:123456}`, audio, `{audio:ref}`, what is counted together, `{rate:name}`, or an
+#: instance, `{inst:id}`. The directory, `{dir}`, and the dead letters, `{dlq}`, have one for all of them.
 OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
     Key(
         "claim",
@@ -154,6 +154,24 @@ OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
         "as its keeper says, or longer while a job needs it; until it is erased",
     ),
     Key("bucket", "string", "", "how much of one kind may still come (msgpack, `Bucket`)", "until it is full"),
+    Key("presence", "string", "", "what an instance says of itself (msgpack, `Presence`)", "presence_ttl_ms"),
+    Key(
+        "inbox",
+        "stream",
+        "",
+        "letters to an instance, `letter` each (msgpack, `Letter`); who took which, the group `readers` knows",
+        "while the instance is there, or letters lie in it",
+    ),
+    Key("closed", "string", "", "the beat of the instance at which its inbox was closed", "a day"),
+    Key("instances", "zset", "", "instance id: when it last beat", "until its inbox is closed"),
+    Key(
+        "dead",
+        "hash",
+        "",
+        "dead letter id: the letter and why it failed (msgpack, `DeadLetter`)",
+        "until replayed or deleted",
+    ),
+    Key("dead_ids", "zset", "", "dead letter id: 0; the order of `dead`", "as `dead`"),
 )
 
 OUTSIDE_KEY_NAMES: Final[tuple[str, ...]] = tuple(key.name for key in OUTSIDE_KEYS)
@@ -183,6 +201,18 @@ def audio_tag(ref: str) -> str:
 def rate_tag(name: str) -> str:
     """The slot of what is counted together."""
     return f"rate:{name}"
+
+
+def instance_tag(instance_id: str) -> str:
+    """The slot of an instance."""
+    return f"inst:{instance_id}"
+
+
+#: The slot of the directory.
+DIRECTORY: Final = "dir"
+
+#: The slot of the dead letters.
+DEAD_LETTERS: Final = "dlq"
 
 
 def request_tag(principal: str, request_id: str) -> str:

@@ -61,7 +61,7 @@ def test_the_codes_are_those_of_the_protocol() -> None:
     assert protocol.items() <= known.items()
     ours = {
         *("NOT_ENDED", "CELL_FULL", "INTERNAL", "INVALID_PAIRING_CODE", "SESSION_CLOSED", "UNSUPPORTED_FEATURE"),
-        *("UNKNOWN_AUDIO", "UNKNOWN_POOL", "SESSION_TAKEN"),
+        *("UNKNOWN_AUDIO", "UNKNOWN_POOL", "SESSION_TAKEN", "INSTANCE_GONE", "INBOX_FULL", "UNKNOWN_LETTER"),
     }
     of_http = {"NOT_FOUND", "METHOD_NOT_ALLOWED", "REQUEST_TIMEOUT", "HEADERS_TOO_LARGE"}
     assert known.keys() - protocol.keys() == ours | of_http
@@ -111,14 +111,24 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
     answers = {answer for text in lua_sources().values() for answer in re.findall(r'\{ "([A-Z_]+)"', text)}
     told = {
         "ADMITTED",
+        "ALIVE",
+        "APPEARED",
         "AWAY",
         "BEATEN",
+        "BURIED",
         "CLAIMED",
+        "CLOSED",
         "COUNTS",
+        "DEAD_LETTER",
+        "DEAD_LETTERS",
+        "ENLISTED",
         "FLEET",
         "FREED",
+        "INSTANCE",
+        "INSTANCES",
         "JOB",
         "LEFT",
+        "LETTERS",
         "INTENDED",
         "MOVED",
         "NODE",
@@ -131,10 +141,13 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "RETURNED",
         "REPLACED",
         "SEALED",
+        "SENT",
         "SETTLED",
         "SLOTS",
         "STRAYS",
+        "STRUCK",
         "TAKEN",
+        "VANISHED",
         "DEBOUNCED",
         "LIMITED",
         "MARKED",
