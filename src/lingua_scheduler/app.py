@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from uuid_utils import uuid7
 
+from lingua_scheduler.core.letter import Undeliverable
+from lingua_scheduler.core.new_ids import new_instance_id
 from lingua_scheduler.front.auth import Auth
 from lingua_scheduler.front.delivery import Delivery
 from lingua_scheduler.front.desk import Desk
@@ -22,25 +24,29 @@ from lingua_scheduler.front.hearing import Hearing
 from lingua_scheduler.front.mailbox import Mailboxes
 from lingua_scheduler.front.nodes.roster import Roster
 from lingua_scheduler.front.nodes.socket import serve_node
-from lingua_scheduler.front.server import Server
+from lingua_scheduler.front.server import Server, url_of
 from lingua_scheduler.front.sessions.sessions import Sessions
 from lingua_scheduler.front.sessions.socket import serve_session
 from lingua_scheduler.front.submit import Submitter
 from lingua_scheduler.loops.keeper import Keeper
 from lingua_scheduler.loops.marker import Marker
+from lingua_scheduler.loops.postman import Postman
+from lingua_scheduler.loops.presence import PresenceKeeper
 from lingua_scheduler.loops.reaper import Reaper
 from lingua_scheduler.loops.relayer import Relayer
+from lingua_scheduler.loops.undertaker import Undertaker
 from lingua_scheduler.loops.watcher import Watcher
 from lingua_scheduler.store.address import parse_address
 from lingua_scheduler.store.checks import check_engine, check_schema
 from lingua_scheduler.store.embedded import Embedded
 from lingua_scheduler.store.engine import Engine
+from lingua_scheduler.store.listen import await_letter
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from lingua_scheduler.config import Settings
+    from lingua_scheduler.core.letter import Letter
     from lingua_scheduler.core.records import Event
 
     HandOver = Callable[[Event], Awaitable[None]]
@@ -55,6 +61,8 @@ class App:
         self.limits = settings.limits()
         self.engine = engine
         self.embedded = embedded
+        #: Where the engine is.
+        self.url = settings.engine.url if embedded is None else embedded.url
         self.submitter = Submitter(engine, self.cell, settings.rules(), settings.jobs.policy)
         self.marker = Marker(engine, self.cell, settings.loops.relay_interval_ms)
 
@@ -117,13 +125,47 @@ def desk_of(app: App) -> Desk:
         submitter=app.submitter,
         marker=app.marker,
         auth=Auth(settings.auth),
-        instance_id=f"instance-{uuid7()}" if named == "auto" else named,
+        instance_id=new_instance_id(socket.gethostname(), os.getpid()) if named == "auto" else named,
     )
     desk.sessions = Sessions(desk)
     desk.delivery = Delivery(engine, cell, desk.links, app.submitter, desk.sessions)
     desk.hearing = Hearing(engine, cell, desk.links, desk.delivery, desk.sessions)
     desk.mailboxes = Mailboxes(engine, cell, desk.delivery.mailbox_bell)
     return desk
+
+
+async def read_letter(letter: Letter) -> None:
+    """What a letter of another instance means here. So far none means anything."""
+    raise Undeliverable(f"this release knows no letters of the kind {letter.kind}")
+
+
+@asynccontextmanager
+async def among_others(app: App, desk: Desk) -> AsyncIterator[None]:
+    """Be one of several instances: be there, read what the others write, and take over from who is gone.
+
+    At the end nobody writes any more when everything else is over; what nobody read by then, another reads.
+    """
+    settings, engine = app.settings.instance, app.engine
+    bell = await Engine.connect(
+        app.url,
+        engine.prefix,
+        timeout_ms=settings.inbox_block_ms + app.settings.engine.call_timeout_ms,
+    )
+    presence = PresenceKeeper(engine, settings.presence_beat_ms, desk.describe)
+    loops = app.settings.loops
+    postman = Postman(
+        engine,
+        desk.instance_id,
+        loops.relay_interval_ms,
+        hand_over=read_letter,
+        re_route=read_letter,
+        ring=partial(await_letter, bell, desk.instance_id, settings.inbox_block_ms),
+    )
+    undertaker = Undertaker(engine, loops.inherit_interval_ms, settings.presence_beat_ms, postman)
+    async with bell:
+        await presence.turn()
+        async with presence, postman, undertaker:
+            yield
 
 
 class Serving:
@@ -163,7 +205,9 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
         # Before anybody comes in: its first look sets the clock.
         await watcher.turn()
         desk.started_at_ms = desk.clock()
+        desk.url = url_of(bound)
         async with (
+            among_others(app, desk),
             looking_after(app, desk.hearing.hear) as relayer,
             Keeper(settings.nodes.socket_beat_ms, roster.keep_all),
             watcher,

@@ -302,6 +302,12 @@ class Loops(Section):
     relay_interval_ms: int = Field(
         default=20, ge=1, le=10_000, description="How often an instance looks for news in the outbox."
     )
+    inherit_interval_ms: int = Field(
+        default=1_000,
+        ge=10,
+        le=MINUTE,
+        description="How often an instance looks for the letters of those that are gone.",
+    )
     watch_interval_ms: int = Field(
         default=1_000, ge=10, le=MINUTE, description="How often somebody looks whether the engine was emptied."
     )

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from lingua_scheduler.core.clock import Clock
+from lingua_scheduler.core.letter import Presence
 from lingua_scheduler.front.buckets import Buckets
 from lingua_scheduler.front.nodes.links import Links
 from lingua_scheduler.front.stats import Stats
@@ -39,6 +43,8 @@ class Desk:
     marker: Marker
     auth: Auth
     instance_id: str
+    #: Where a browser finds this instance.
+    url: str = ""
     started_at_ms: int = 0
     #: The engine's time. Whoever watches the engine sets it.
     clock: Clock = field(default_factory=Clock)
@@ -59,6 +65,20 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.buckets = Buckets(self.engine, self.settings)
+
+    def describe(self) -> Presence:
+        """What this instance says of itself."""
+        return Presence(
+            instance=self.instance_id,
+            started_at_ms=self.started_at_ms,
+            version=version("lingua-scheduler"),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            url=self.url,
+            nodes=len(self.links),
+            sessions=len(self.sessions),
+            draining=self.is_draining.is_set(),
+        )
 
     @property
     def result_ttl_ms(self) -> int:

@@ -1,0 +1,221 @@
+"""The postman: collects the letters to this instance, has them handled, and settles them. At least once each."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
+from lingua_scheduler.core.letter import MAX_DELIVERIES, Undeliverable
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.walk import Walk
+from lingua_scheduler.flows.bury import bury
+from lingua_scheduler.flows.collect import collect, collect_again, collect_pending
+from lingua_scheduler.flows.mail import parcels
+from lingua_scheduler.flows.settle import settle
+from lingua_scheduler.loops.loop import Loop, refused
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+    from types import TracebackType
+    from typing import Any
+
+    from lingua_scheduler.core.letter import Letter, Parcel
+    from lingua_scheduler.flows.collect import Letters
+    from lingua_scheduler.store.engine import Engine
+
+    HandOver = Callable[[Letter], Awaitable[None]]
+
+#: So many letters are being handled at once, and no more are taken.
+MAX_CARRIED: Final = 64
+
+log = logging.getLogger(__name__)
+
+
+class Postman(Loop):
+    """Hands letters over side by side, those about the same one after the other, in the order of their inbox.
+
+    `hand_over` gets the letters to this instance, `re_route` those that were taken over from one that is gone. Both
+    must bear to get the same letter twice. A letter for which they raise is handed over again, after a pause that
+    grows, and is a dead letter after `MAX_DELIVERIES`; at once if they raise `Undeliverable`. `ring` returns when there
+    may be a letter behind the number that it is given.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        instance_id: str,
+        interval_ms: int,
+        *,
+        hand_over: HandOver,
+        re_route: HandOver,
+        ring: Callable[[str], Awaitable[None]],
+        pauses_ms: tuple[int, int] = (100, 10_000),
+    ) -> None:
+        """`interval_ms`: how often it looks while nobody can ring. `pauses_ms`: the first and the longest."""
+        super().__init__(interval_ms)
+        self.instance_id = instance_id
+        self._engine = engine
+        self._hand_over = hand_over
+        self._re_route = re_route
+        self._ring = ring
+        self._pauses_s = (pauses_ms[0] / 1000, pauses_ms[1] / 1000)
+        #: Everything that is taken and not settled: it is on its way, or has its pause, or is about to be settled.
+        self._held: set[str] = set()
+        self._lines: dict[str, deque[Parcel]] = {}
+        self._on_way = 0
+        self._walks: set[Walk] = set()
+        #: How many are handled, and not yet settled.
+        self._settling = 0
+        #: Set when something is not on its way any more, or is settled.
+        self._moved = asyncio.Event()
+        #: Whether all that is taken is held: not after a start, and not while an answer may be lost.
+        self._knows_all = False
+        self._known_up_to = ""
+        self._stops = False
+
+    @property
+    def room(self) -> int:
+        """How many more letters can be taken now."""
+        return max(MAX_CARRIED - self._on_way, 0)
+
+    async def turn(self) -> bool:
+        """First what was taken before and is not settled; then what is new. If nothing is, wait for the bell."""
+        while not self.room:
+            self._moved.clear()
+            await self._moved.wait()
+        if not self._knows_all:
+            return await self._learn()
+        self._knows_all = False
+        new = self._taken(await collect(self._engine, self.instance_id, self.instance_id, self.room))
+        self._knows_all = True
+        if not new.letters:
+            await self._ring(new.last)
+        return True
+
+    async def _learn(self) -> bool:
+        """A page of what was taken; after the last, all is known."""
+        asked = collect_pending(self._engine, self.instance_id, self.instance_id, self._known_up_to, self.room)
+        found = self._taken(await asked)
+        self._known_up_to = found.letters[-1][0] if found.letters else ""
+        self._knows_all = not found.letters
+        return True
+
+    def _taken(self, answer: Letters | Refusal) -> Letters:
+        if isinstance(answer, Refusal):
+            raise refused(answer)
+        for parcel in parcels(self.instance_id, answer.letters):
+            self.take(parcel)
+        return answer
+
+    def take(self, parcel: Parcel) -> None:
+        """See to it that a letter which was taken out of any inbox is handled."""
+        if parcel.id not in self._held:
+            self._held.add(parcel.id)
+            self._carry(parcel)
+
+    def _carry(self, parcel: Parcel) -> None:
+        self._on_way += 1
+        about = parcel.letter.about
+        line = self._lines.get(about)
+        if line is not None:
+            line.append(parcel)
+            return
+        line = self._lines[about] = deque((parcel,))
+        self._walk(self._carry_all(about, line), parcel)
+
+    async def _carry_all(self, about: str, line: deque[Parcel]) -> None:
+        while line:
+            await self._handle(line.popleft())
+            self._on_way -= 1
+            self._moved.set()
+        del self._lines[about]
+
+    async def _handle(self, parcel: Parcel) -> None:
+        hand_over = self._hand_over if parcel.instance == self.instance_id else self._re_route
+        try:
+            await hand_over(parcel.letter)
+        except Undeliverable as error:
+            self._walk(self._settle(parcel, str(error)), parcel)
+        except Exception as error:
+            # Whatever is wrong with one letter, the others must not wait for it.
+            what = (parcel.letter.kind, parcel.id, parcel.deliveries, MAX_DELIVERIES)
+            log.exception("a letter (%s, %s) was not handed over, try %d of %d", *what)
+            if parcel.deliveries >= MAX_DELIVERIES:
+                self._walk(self._settle(parcel, f"{type(error).__name__}: {error}"), parcel)
+            else:
+                self._walk(self._try_again(parcel), parcel)
+        else:
+            self._walk(self._settle(parcel), parcel)
+
+    async def _try_again(self, parcel: Parcel) -> None:
+        """After a pause; unless somebody has settled it since, or taken it over."""
+        while True:
+            await asyncio.sleep(self._pause_s(parcel))
+            try:
+                again = await collect_again(self._engine, parcel.instance, self.instance_id, parcel.number)
+            except (DependencyDown, OutcomeUnknown):
+                continue
+            break
+        if isinstance(again, Refusal):
+            raise refused(again)
+        if again.letters:
+            self._carry(*parcels(parcel.instance, again.letters))
+        else:
+            self._held.discard(parcel.id)
+
+    def _pause_s(self, parcel: Parcel) -> float:
+        first, most = self._pauses_s
+        return min(first * (1 << min(parcel.deliveries - 1, 16)), most)
+
+    async def _settle(self, parcel: Parcel, reason: str = "") -> None:
+        """Out of its inbox; with a reason, among the dead letters before that. Until the engine has heard of it."""
+        self._settling += 1
+        try:
+            while True:
+                try:
+                    await self._settle_once(parcel, reason)
+                except (DependencyDown, OutcomeUnknown):
+                    if self._stops:
+                        log.warning("letter %s was handled but not settled; it comes again elsewhere", parcel.id)
+                        return
+                    await asyncio.sleep(self._pauses_s[0])
+                else:
+                    return
+        finally:
+            self._held.discard(parcel.id)
+            self._settling -= 1
+            self._moved.set()
+
+    async def _settle_once(self, parcel: Parcel, reason: str) -> None:
+        if reason:
+            buried = await bury(self._engine, parcel, reason)
+            if isinstance(buried, Refusal):
+                raise refused(buried)
+            log.error("a letter (%s) is a dead letter now, %s: %s", parcel.letter.kind, parcel.id, reason)
+        await settle(self._engine, parcel.instance, parcel.number)
+
+    def _walk(self, work: Coroutine[Any, None, object], parcel: Parcel) -> None:
+        def over(error: BaseException | None) -> None:
+            self._walks.discard(walk)
+            if isinstance(error, Exception):
+                self._held.discard(parcel.id)
+                log.error("letter %s comes again when its lease is over", parcel.id, exc_info=error)
+
+        walk = Walk(work, over)
+        self._walks.add(walk)
+        walk.begin()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """What is handled is settled, if the engine is there; the rest lies in its inbox, for whoever takes it over."""
+        await super().__aexit__(kind, error, trace)
+        self._stops = True
+        while self._settling:
+            self._moved.clear()
+            await self._moved.wait()
+        for walk in list(self._walks):
+            walk.cancel()

@@ -1,0 +1,73 @@
+"""The undertaker: finds instances that are gone, has their letters handled here, and strikes them out."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.close_inbox import Closed, close_inbox
+from lingua_scheduler.flows.mail import parcels
+from lingua_scheduler.flows.strike import strike
+from lingua_scheduler.flows.take_over import Alive, take_over
+from lingua_scheduler.loops.loop import Loop, refused
+from lingua_scheduler.views.instances import read_directory
+
+if TYPE_CHECKING:
+    from lingua_scheduler.loops.postman import Postman
+    from lingua_scheduler.store.engine import Engine
+
+#: Whoever has beaten so recently, and as much longer as it takes to beat, is not asked for.
+_FRESH_MS: Final = 1_000
+
+log = logging.getLogger(__name__)
+
+
+class Undertaker(Loop):
+    """Every instance runs one. Several that find the same inbox share its letters: each is one's for a while."""
+
+    def __init__(self, engine: Engine, interval_ms: int, beat_ms: int, postman: Postman) -> None:
+        super().__init__(interval_ms)
+        self._engine = engine
+        self._postman = postman
+        self._fresh_ms = beat_ms + _FRESH_MS
+
+    async def turn(self) -> bool:
+        """Look at everybody who has not beaten lately; and at the own letters that others took and did not settle."""
+        directory = await read_directory(self._engine)
+        more = await self._inherit(self._postman.instance_id)
+        for instance_id, beat in directory.beats:
+            # A beat from the future was made by a clock that is not there any more.
+            if 0 <= directory.now_ms - beat < self._fresh_ms or instance_id == self._postman.instance_id:
+                continue
+            if await self._inherit(instance_id):
+                more = True
+            elif await strike_out(self._engine, instance_id, beat):
+                log.warning("instance %s is gone, and none of its letters is left", instance_id)
+        return more
+
+    async def _inherit(self, owner: str) -> bool:
+        """Take letters over, as many as the postman has room for. Whether there were any."""
+        room = self._postman.room
+        if not room:
+            return False
+        answer = await take_over(self._engine, owner, self._postman.instance_id, room)
+        if isinstance(answer, Refusal):
+            raise refused(answer)
+        if isinstance(answer, Alive) or not answer.letters:
+            return False
+        log.warning(
+            "%d letters to instance %s, which did not settle them, are handled here", len(answer.letters), owner
+        )
+        for parcel in parcels(owner, answer.letters):
+            self._postman.take(parcel)
+        return True
+
+
+async def strike_out(engine: Engine, instance_id: str, beat: int) -> bool:
+    """Forget an instance that is gone and has no letters. Whether it is forgotten: nothing else is."""
+    closed = await close_inbox(engine, instance_id, beat)
+    if not isinstance(closed, Closed):
+        return False
+    struck = await strike(engine, instance_id, beat)
+    return not isinstance(struck, Refusal) and struck.was_there

@@ -1,0 +1,132 @@
+"""The presence keeper: an instance is there while it beats, says when it was taken for gone, and ends its presence."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lingua_scheduler.core.errors import DependencyDown, LinguaError
+from lingua_scheduler.flows.close_inbox import Closed, close_inbox
+from lingua_scheduler.flows.enlist import enlist
+from lingua_scheduler.loops.presence import PresenceKeeper
+from tests.support.house import eventually
+from tests.support.mail import arrive, die, listed, look, presence_of, send
+
+if TYPE_CHECKING:
+    from tests.support.world import World
+
+
+def keeper_of(world: World, instance_id: str = "a", interval_ms: int = 3_600_000) -> PresenceKeeper:
+    return PresenceKeeper(world.engine, interval_ms, lambda: presence_of(instance_id))
+
+
+async def test_it_is_there_while_it_runs_and_leaves_nothing_but_a_note(world: World) -> None:
+    async with keeper_of(world, interval_ms=1) as keeper:
+        await eventually(lambda: beats(world, 3))
+        assert await look(world.engine, "a") == (True, 0, 0)
+    assert keeper.missed_turns == 0
+    assert await look(world.engine, "a") == (False, 0, 0)
+    assert await listed(world) == {}
+    assert await world.keys() == 1, "that its inbox was closed"
+
+
+async def beats(world: World, number: int) -> bool:
+    """Time stands still here, so each beat is one more."""
+    return (await listed(world)).get("a", 0) >= world.now_ms + number
+
+
+@pytest.mark.parametrize("step", ["enlist", "appear"])
+async def test_it_ends_in_the_middle_of_a_beat_as_well(
+    world: World, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    from lingua_scheduler.loops import presence as module  # noqa: PLC0415 - what is held up here
+
+    real, reached = getattr(module, step), asyncio.Event()
+
+    async def stay(*args: object) -> object:
+        answer = await real(*args)
+        if (await listed(world))["a"] > world.now_ms and not reached.is_set():
+            reached.set()
+            await asyncio.Event().wait()
+        return answer
+
+    monkeypatch.setattr(module, step, stay)
+    async with keeper_of(world, interval_ms=1), asyncio.timeout(10):
+        await reached.wait()
+    assert await look(world.engine, "a") == (False, 0, 0)
+    assert await listed(world) == {}
+
+
+async def test_what_lies_in_its_inbox_at_the_end_stays_there(world: World) -> None:
+    keeper = keeper_of(world)
+    await keeper.turn()
+    await send(world.engine, "a", "one")
+    await keeper.__aexit__(None, None, None)
+    assert await look(world.engine, "a") == (False, 1, 0)
+    assert list(await listed(world)) == ["a"]
+
+
+async def test_an_end_takes_nobody_else_s_presence_away(world: World) -> None:
+    """Another process goes by the same name by now."""
+    keeper = keeper_of(world)
+    await keeper.turn()
+    keeper._said = presence_of("a", nodes=7)
+    await keeper.__aexit__(None, None, None)
+    assert (await look(world.engine, "a"))[0]
+    assert list(await listed(world)) == ["a"]
+
+
+async def test_who_was_taken_for_gone_says_so_and_is_there_again(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeper = keeper_of(world)
+    await keeper.turn()
+    await keeper.turn()
+    assert caplog.text == ""
+    await die(world.engine, "a")
+    await keeper.turn()
+    assert "was taken for gone" in caplog.text
+    assert (await look(world.engine, "a"))[0]
+
+
+async def test_who_is_struck_out_between_two_steps_of_a_beat_beats_again_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = keeper_of(world)
+
+    async def enlist_and_be_closed(*args: object) -> object:
+        answer = await enlist(*args)  # type: ignore[arg-type]  # as it was called
+        assert await close_inbox(world.engine, "a", answer.beat) == Closed()  # type: ignore[union-attr]
+        return answer
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lingua_scheduler.loops.presence.enlist", enlist_and_be_closed)
+        assert await keeper.turn()
+        assert not (await look(world.engine, "a"))[0]
+    assert not await keeper.turn()
+    assert (await look(world.engine, "a"))[0]
+
+
+async def test_an_end_without_the_engine_says_so_and_harms_nobody(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def away(*_: object) -> object:
+        raise DependencyDown("UNREACHABLE", "gone")
+
+    monkeypatch.setattr("lingua_scheduler.loops.presence.vanish", away)
+    async with keeper_of(world):
+        await eventually(lambda: beats(world, 0))
+    assert "ends, and could not say so" in caplog.text
+
+
+async def test_one_that_never_beat_has_nothing_to_end(world: World) -> None:
+    await arrive(world.engine, "a")
+    await keeper_of(world).__aexit__(None, None, None)
+    assert (await look(world.engine, "a"))[0]
+
+
+async def test_a_presence_without_a_name_says_so(world: World) -> None:
+    with pytest.raises(LinguaError, match="instance_id must be"):
+        await keeper_of(world, "no body").turn()
