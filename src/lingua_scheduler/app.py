@@ -18,7 +18,7 @@ from lingua_scheduler.front.auth import Auth
 from lingua_scheduler.front.delivery import Delivery
 from lingua_scheduler.front.desk import Desk
 from lingua_scheduler.front.door import Door
-from lingua_scheduler.front.handlers import attempts, audio, fleet, health, jobs, nodes
+from lingua_scheduler.front.handlers import attempts, audio, fleet, health, instances, jobs, nodes
 from lingua_scheduler.front.handlers.documents import with_documents
 from lingua_scheduler.front.hearing import Hearing
 from lingua_scheduler.front.mailbox import Mailboxes
@@ -109,7 +109,7 @@ async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[Relayer]
 
 #: Every endpoint, and so the OpenAPI document.
 ROUTES: Final = with_documents(
-    (*nodes.ROUTES, *jobs.ROUTES, *attempts.ROUTES, *audio.ROUTES, *fleet.ROUTES, *health.ROUTES)
+    (*nodes.ROUTES, *jobs.ROUTES, *attempts.ROUTES, *audio.ROUTES, *fleet.ROUTES, *instances.ROUTES, *health.ROUTES)
 )
 
 

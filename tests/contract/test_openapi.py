@@ -16,6 +16,8 @@ from schemathesis.checks import CHECKS
 from schemathesis.generation import GenerationMode
 
 from lingua_scheduler.app import ROUTES
+from lingua_scheduler.core.letter import Letter, Parcel
+from lingua_scheduler.flows.bury import bury
 from lingua_scheduler.front.openapi import openapi
 from tests.support.house import House
 
@@ -30,6 +32,8 @@ OPERATIONS: list[Any] = [found.ok() for found in SCHEMA.get_all_operations()]  #
 MODELLED = {"ALL_CANDIDATES_FULL_OR_FAILED", "CELL_FULL"}
 #: As long as anybody may be made to wait here.
 WAIT_MS = 20
+#: So many dead letters: each is there for one example.
+LETTERS = range(1_000)
 EXAMPLES = 25
 #: Of what is there; before each of them that is made.
 REAL_EXAMPLES = 6
@@ -46,6 +50,8 @@ def port(server: Server) -> Iterator[int]:
         unbounded = {"rates.submits_per_s": 1_000_000, "rates.submits_burst": 1_000_000}
         async with House(server.url, **unbounded).open() as house:
             await house.post("/v1/node/register", {"node_id": "n1", "semantic_langs": ["en", "zh"]})
+            engine, lost = house.serving.app.engine, [Parcel("gone", f"{one}-0", 10, Letter("news")) for one in LETTERS]
+            await asyncio.gather(*(bury(engine, parcel, "nobody reads it") for parcel in lost))
             ports.append(house.port)
             is_open.set()
             await asyncio.to_thread(is_over.wait)
@@ -120,6 +126,9 @@ def call(port: int, case: Any) -> int:
     return int(response.status_code)
 
 
+_UNUSED = iter(LETTERS)
+
+
 def seed(client: httpx2.Client) -> dict[str, Any]:
     """A node of its own, and a job that it holds, with audio: by the names that they have in messages."""
     node_id = f"n-{secrets.token_hex(8)}"
@@ -128,12 +137,13 @@ def seed(client: httpx2.Client) -> dict[str, Any]:
     said = {"session_id": node_id, "src_lang": "en", "tgt_lang": "zh", "audio_ref": ref}
     wish = {"options": {"preferred_node_id": node_id, "strict": True}}
     job = client.post("/v1/dispatch/f2f", json=said | wish).raise_for_status().json()
+    letter = {"letter": f"{next(_UNUSED)}-0.gone"}
     named = {"job_id": job["job_id"], "attempt_id": 1, "node_id": node_id, "epoch": None, "x-node-id": node_id}
     audio = {"ref": ref, "audio_ref": ref, "session_id": node_id, "utterance_index": None, "options": None}
     langs = {"src_lang": "en", "tgt_lang": "zh", "src": "en", "tgt": "zh", "semantic_langs": ["en", "zh"]}
     others = dict.fromkeys(("asr_langs", "tts_langs", "nmt_pairs", "services", "labels", "running", "running_jobs"))
     query = {"cursor": "0", "standing": "available", "preferred_node_id": node_id}
-    return named | audio | langs | others | query
+    return named | audio | langs | others | query | letter
 
 
 def about(case: Any, real: dict[str, Any]) -> Any:

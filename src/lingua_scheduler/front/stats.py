@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.front.instances import see_instances
 from lingua_scheduler.protocol.fleet import (
     FleetHealth,
     JobNumbers,
@@ -15,6 +16,7 @@ from lingua_scheduler.protocol.fleet import (
     SlotNumbers,
     StatsAnswer,
 )
+from lingua_scheduler.views.dead_letters import read_dead_letters
 from lingua_scheduler.views.fleet import read_fleet
 
 if TYPE_CHECKING:
@@ -56,7 +58,11 @@ class Stats:
         fleet = await read_fleet(desk.engine, desk.cell)
         if isinstance(fleet, Refusal):
             return fleet
-        problems = list(_problems(fleet))[:_MAX_PROBLEMS]
+        dead = await read_dead_letters(desk.engine, limit=1)
+        if isinstance(dead, Refusal):
+            return dead
+        there = [seen.presence for seen in await see_instances(desk) if seen.presence is not None]
+        problems = list(_problems(fleet, dead.total))[:_MAX_PROBLEMS]
         return StatsAnswer(
             generated_at_ms=desk.clock(),
             age_ms=0,
@@ -73,14 +79,16 @@ class Stats:
                 finished_total=fleet.counts.ended["FINISHED"],
                 failed_total=fleet.counts.ended["FAILED"] + fleet.counts.ended["EXPIRED"],
             ),
-            sessions=len(desk.sessions),
-            instances=1,
+            sessions=sum(presence.sessions for presence in there),
+            instances=len(there),
             dispatch_ms=desk.delivery.durations.percentiles(),
         )
 
 
-def _problems(fleet: Fleet) -> Iterator[str]:
+def _problems(fleet: Fleet, dead_letters: int) -> Iterator[str]:
     """What somebody should look at, in words."""
+    if dead_letters:
+        yield f"{dead_letters} dead letter{'s' if dead_letters > 1 else ''}: see /v1/dlq"
     standing = fleet.nodes_by_standing
     if not sum(standing.values()):
         yield "no node has registered"

@@ -91,25 +91,6 @@ class PoolsAnswer(Message, frozen=True, kw_only=True):
     cursor: str | None = None
 
 
-class InstanceAnswer(Message, frozen=True, kw_only=True):
-    """One scheduler."""
-
-    instance_id: str
-    started_at_ms: int
-    seen_at_ms: int
-    version: str
-    draining: bool
-    nodes: int
-    sessions: int
-
-
-class InstancesAnswer(Message, frozen=True, kw_only=True):
-    """A page of schedulers."""
-
-    instances: list[InstanceAnswer]
-    cursor: str | None = None
-
-
 class IntentAnswer(Message, frozen=True, kw_only=True):
     """What the operator wants of a node from now on."""
 

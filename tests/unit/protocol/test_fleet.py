@@ -10,8 +10,6 @@ from lingua_scheduler.core.records import Mark, NodeRecord, Profile, Standing
 from lingua_scheduler.protocol.codec import Undecodable, encode
 from lingua_scheduler.protocol.fleet import (
     FleetHealth,
-    InstanceAnswer,
-    InstancesAnswer,
     IntentAnswer,
     JobNumbers,
     NodesAnswer,
@@ -126,19 +124,9 @@ def test_the_numbers_of_the_fleet_are_those_of_the_contract() -> None:
     }
 
 
-def test_pools_instances_and_what_the_operator_did() -> None:
+def test_pools_and_what_the_operator_did() -> None:
     pool = {"pair": "en:zh", "nodes": 2, "standing": {"full": 2}}
     assert wire(PoolsAnswer(pools=[msgspec.convert(pool, PoolAnswer)])) == {"pools": [pool]}
-    instance = {
-        "instance_id": "i",
-        "started_at_ms": 1,
-        "seen_at_ms": 2,
-        "version": "1",
-        "draining": False,
-        "nodes": 0,
-        "sessions": 0,
-    }
-    assert wire(InstancesAnswer(instances=[msgspec.convert(instance, InstanceAnswer)])) == {"instances": [instance]}
     intent = {"ok": True, "node_id": "n1", "intent": "draining"}
     assert wire(msgspec.convert(intent, IntentAnswer)) == intent
     pairing = {"node_id": "n1", "pairing_code": "012345", "expires_in_ms": 300_000}

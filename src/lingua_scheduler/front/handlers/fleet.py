@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from lingua_scheduler.core.explain import Explanation
 from lingua_scheduler.core.records import Standing
@@ -14,11 +13,10 @@ from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.evict import evict
 from lingua_scheduler.flows.limit import limit
 from lingua_scheduler.flows.resume import resume
+from lingua_scheduler.front.paging import CURSOR, LIMIT, page_of
 from lingua_scheduler.front.pairing import offer_pairing
 from lingua_scheduler.front.web import Query, Route
 from lingua_scheduler.protocol.fleet import (
-    InstanceAnswer,
-    InstancesAnswer,
     IntentAnswer,
     MaxAnswer,
     MaxRequest,
@@ -39,7 +37,7 @@ from lingua_scheduler.views.pools import read_pools
 from lingua_scheduler.views.slots import slots_in
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable
 
     import msgspec
 
@@ -53,8 +51,6 @@ if TYPE_CHECKING:
     Handle = Callable[[Desk, Request], Awaitable[Said]]
     Intend = Callable[[Engine, str, str], Awaitable[Intended | Refusal]]
 
-T = TypeVar("T")
-
 
 async def list_nodes(desk: Desk, request: Request) -> Said:
     """A page of nodes, by name, perhaps only those that stand in one way."""
@@ -63,7 +59,7 @@ async def list_nodes(desk: Desk, request: Request) -> Said:
         return refuse_value("standing", Standing.__members__)
     nodes = await slots_in(desk.engine, desk.cell)
     named = {node.node_id: node.node_id for node in nodes if standing in {None, node.standing.name}}
-    page, cursor = _page(named, request.query)
+    page, cursor = page_of(named, request.query)
     found = await asyncio.gather(*(read_node(desk.engine, desk.cell, node_id) for node_id in page))
     there = [
         node_summary(node_id, node.record)
@@ -94,7 +90,7 @@ async def list_pools(desk: Desk, request: Request) -> Said:
     pools = await read_pools(desk.engine, desk.cell)
     if isinstance(pools, Refusal):
         return pools
-    page, cursor = _page({pool.pair: pool for pool in pools if _is_of(pool.pair, **wanted)}, request.query)
+    page, cursor = page_of({pool.pair: pool for pool in pools if _is_of(pool.pair, **wanted)}, request.query)
     return PoolsAnswer(pools=[_pool(pool) for pool in page], cursor=cursor)
 
 
@@ -102,13 +98,6 @@ def _is_of(pair: str, src: str | None = None, tgt: str | None = None) -> bool:
     """Whether a pair has this source and this target; None: whichever it has."""
     its_src, its_tgt = pair.split(":")
     return src in {None, its_src} and (tgt is None or its_tgt in {tgt, "*"})
-
-
-def _page(named: Mapping[str, T], query: Mapping[str, str]) -> tuple[list[T], str | None]:
-    """Those whose names come after the cursor, and the cursor of the next page: the last name, if there are more."""
-    after, limit = query.get("cursor", ""), int(query.get("limit", "200"))
-    names = sorted(name for name in named if name > after)
-    return [named[name] for name in names[:limit]], names[limit - 1] if len(names) > limit else None
 
 
 async def show_pool(desk: Desk, request: Request) -> Said:
@@ -122,23 +111,6 @@ async def show_pool(desk: Desk, request: Request) -> Said:
 
 def _pool(pool: Pool) -> PoolAnswer:
     return PoolAnswer(pair=pool.pair, nodes=pool.nodes, standing=pool.standing)
-
-
-async def list_instances(desk: Desk, request: Request) -> Said:
-    """A page of the schedulers that share the engine, by name: this one. Perhaps only those that stop, or do not."""
-    this = InstanceAnswer(
-        instance_id=desk.instance_id,
-        started_at_ms=desk.started_at_ms,
-        seen_at_ms=desk.clock(),
-        version=version("lingua-scheduler"),
-        draining=desk.is_draining.is_set(),
-        nodes=len(desk.links),
-        sessions=len(desk.sessions),
-    )
-    draining = request.query.get("draining")
-    shown = [this] if draining is None or this.draining == (draining == "true") else []
-    page, cursor = _page({one.instance_id: one for one in shown}, request.query)
-    return InstancesAnswer(instances=page, cursor=cursor)
 
 
 async def show_stats(desk: Desk, _request: Request) -> Said:
@@ -200,10 +172,6 @@ async def offer(desk: Desk, request: Request) -> Said:
     return PairingAnswer(node_id=node_id, pairing_code=code, expires_in_ms=desk.settings.nodes.pairing_ttl_ms)
 
 
-_LIMIT: Final = Query("limit", "How many on a page at most.", int, least=1, most=1_000)
-_CURSOR: Final = Query("cursor", "What the last page gave.")
-
-
 def _get(path: str, handle: Handle, summary: str, answers: type[msgspec.Struct], **more: Any) -> Route:  # noqa: ANN401
     return Route("GET", path, "admin", handle, summary, answers=answers, tag="fleet", **more)
 
@@ -219,7 +187,7 @@ ROUTES: Final = (
         list_nodes,
         "A page of nodes.",
         NodesAnswer,
-        query=(_LIMIT, _CURSOR, Query("standing", f"Only those that stand so: {', '.join(Standing.__members__)}.")),
+        query=(LIMIT, CURSOR, Query("standing", f"Only those that stand so: {', '.join(Standing.__members__)}.")),
     ),
     _get("/v1/nodes/{node_id}", show_node, "Everything known of a node.", NodeAnswer, refuses=("UNKNOWN_NODE",)),
     _get(
@@ -228,25 +196,14 @@ ROUTES: Final = (
         "A page of the pairs that somebody serves.",
         PoolsAnswer,
         query=(
-            _LIMIT,
-            _CURSOR,
+            LIMIT,
+            CURSOR,
             Query("src", "Only those of this source."),
             Query("tgt", "Only those of this target; a pair that has every target is one."),
         ),
     ),
     _get("/v1/pools/{src}/{tgt}", show_pool, "One pair.", PoolAnswer, refuses=("UNKNOWN_POOL",)),
     _get("/api/v1/stats", show_stats, "The fleet in numbers.", StatsAnswer),
-    _get(
-        "/v1/instances",
-        list_instances,
-        "A page of the schedulers that share the engine.",
-        InstancesAnswer,
-        query=(
-            _LIMIT,
-            _CURSOR,
-            Query("draining", "Only those that are about to stop; or, with `false`, the others.", bool),
-        ),
-    ),
     _get(
         "/v1/explain",
         explain,
@@ -258,8 +215,8 @@ ROUTES: Final = (
             Query("require_tts", "The result is spoken too.", bool),
             Query("preferred_node_id", "The node that is asked first."),
             Query("strict", "That node or none.", bool),
-            _CURSOR,
-            _LIMIT,
+            CURSOR,
+            LIMIT,
         ),
     ),
     _act("drain", _intending(drain, "drain"), "No new jobs for this node.", IntentAnswer),
