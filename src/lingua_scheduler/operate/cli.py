@@ -75,6 +75,8 @@ def serve(
     data_dir: Annotated[Path | None, typer.Option(help="Where the engine of our own keeps its data.")] = None,
     file: Annotated[Path | None, typer.Option("--config", help="A TOML file.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen to everybody, even without tokens.")] = False,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="So many instances, each a process, on one port.")] = 1,
+    listen_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Serve nodes and callers until SIGTERM or Ctrl-C; a second one stops at once."""
@@ -87,9 +89,19 @@ def serve(
         "engine.data_dir": None if data_dir is None else str(data_dir),
     }
     loaded = load(file, flags=flags)
+    if listen_fd is not None:
+        # Whoever started this process has checked everything, and said it.
+        raise typer.Exit(serve.main(loaded.settings, as_json=as_json, listen_fd=listen_fd))
     for line in loaded.deprecations:
         typer.echo(line, err=True)
-    raise typer.Exit(serve.main(loaded.settings, insecure=insecure, as_json=as_json))
+    serve.check_exposure(loaded.settings, insecure=insecure)
+    if workers == 1:
+        raise typer.Exit(serve.main(loaded.settings, as_json=as_json))
+    from lingua_scheduler.operate import workers as several  # noqa: PLC0415 - as above
+
+    given = {"--host": host, "--port": port, "--store": store, "--data-dir": data_dir, "--config": file}
+    arguments = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    raise typer.Exit(several.main(loaded.settings, workers, arguments, as_json=as_json))
 
 
 @config_app.command("show")

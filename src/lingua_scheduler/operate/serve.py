@@ -7,9 +7,10 @@ import gc
 import json
 import logging
 import os
+import socket
 import sys
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 import uvloop
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
 _GARBAGE: Final = 20_000
 
 
-def main(settings: Settings, *, insecure: bool, as_json: bool) -> int:
-    """Serve until a signal. The exit code: 0 after a drain, 130 if nobody wanted to wait for it."""
+def main(settings: Settings, *, as_json: bool, listen_fd: int | None = None) -> int:
+    """Serve until a signal. The exit code: 0 after a drain, 130 if nobody wanted to wait for it.
+
+    `listen_fd` is a socket that somebody else has bound.
+    """
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    check_exposure(settings, insecure=insecure)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, as_json=as_json))
+        runner.run(_serve(settings, as_json=as_json, listen_fd=listen_fd))
     return 0
 
 
@@ -57,14 +60,16 @@ def check_exposure(settings: Settings, *, insecure: bool) -> None:
     )
 
 
-async def _serve(settings: Settings, *, as_json: bool) -> None:
+async def _serve(settings: Settings, *, as_json: bool, listen_fd: int | None) -> None:
     over = asyncio.Event()
     end_on_signal(over)
-    bound = bind(settings.server.host, settings.server.port)
+    address = settings.server
+    bound = bind(address.host, address.port) if listen_fd is None else socket.socket(fileno=listen_fd)
+    bound.setblocking(False)
     with bound:
         async with serve(settings, bound) as serving:
             _collect_seldom()
-            _say_ready(serving, as_json=as_json)
+            say_ready(_about(serving), as_json=as_json)
             await over.wait()
             if sys.stderr.isatty():
                 wait_s = settings.server.drain_ms / 1000
@@ -78,23 +83,26 @@ def _collect_seldom() -> None:
     gc.set_threshold(_GARBAGE)
 
 
-def _say_ready(serving: Serving, *, as_json: bool) -> None:
-    """The one line on standard output."""
+def _about(serving: Serving) -> dict[str, Any]:
     settings, server, embedded = serving.app.settings, serving.server, serving.app.embedded
-    store = str(parse_address(settings.engine.url)) if embedded is None else "embedded"
+    return {
+        "event": "ready",
+        "url": server.url,
+        "host": settings.server.host,
+        "port": server.port,
+        "store": str(parse_address(settings.engine.url)) if embedded is None else "embedded",
+        "cell": serving.app.cell,
+        "instance_id": serving.desk.instance_id,
+        "pid": os.getpid(),
+        "version": version("lingua-scheduler"),
+    }
+
+
+def say_ready(said: dict[str, Any], more: str = "", *, as_json: bool) -> None:
+    """The one line on standard output."""
     if as_json:
-        said = {
-            "event": "ready",
-            "url": server.url,
-            "host": settings.server.host,
-            "port": server.port,
-            "store": store,
-            "cell": serving.app.cell,
-            "instance_id": serving.desk.instance_id,
-            "pid": os.getpid(),
-            "version": version("lingua-scheduler"),
-        }
         line = json.dumps(said)
     else:
-        line = f"ready: {server.url} (state engine: {store}; how to call it: {server.url}/docs; Ctrl-C drains)"
+        url, more = said["url"], f"{more}; " if more else ""
+        line = f"ready: {url} ({more}state engine: {said['store']}; how to call it: {url}/docs; Ctrl-C drains)"
     print(line, flush=True)  # noqa: T201 - the line is the contract

@@ -24,7 +24,7 @@ _SETTINGS: Final = {
     "LINGUA_SERVER__DRAIN_MS": "3000",
     "LINGUA_SESSIONS__WAIT_MS": "8000",
 }
-_LEASHED: Final = "lingua_scheduler.operate.demo.leash"
+_LEASHED: Final = "lingua_scheduler.operate.leash"
 
 
 @dataclass(frozen=True, slots=True)

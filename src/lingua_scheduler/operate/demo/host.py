@@ -15,7 +15,7 @@ import signal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from lingua_scheduler.operate.demo import leash
+from lingua_scheduler.operate import leash
 from lingua_scheduler.operate.demo.plan import fleet_of
 from lingua_scheduler.operate.demo.simulation import Died, translate
 from lingua_scheduler.sdk import Node

@@ -4,7 +4,7 @@ The parent holds the other end of the child's standard input and never writes. W
 the kernel closes that end, and the child is gone a moment later. That works wherever there are pipes; PR_SET_PDEATHSIG
 is Linux's alone.
 
-    python -m lingua_scheduler.operate.demo.leash serve --port 0      # `lingua serve --port 0` on a leash
+    python -m lingua_scheduler.operate.leash serve --port 0      # `lingua serve --port 0` on a leash
 """
 
 from __future__ import annotations

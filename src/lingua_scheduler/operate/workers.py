@@ -1,0 +1,138 @@
+"""`lingua serve --workers N`: several instances on one port, for one machine.
+
+The port is held by this process and handed to all of them; whoever is free takes the next caller. They know each other
+as any instances do, by the engine. One that dies is started again; when this process ends, however that went, all end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from contextlib import suppress
+from signal import Signals
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from lingua_scheduler.front.server import bind
+from lingua_scheduler.operate.serve import say_ready
+from lingua_scheduler.operate.signals import end_on_signal
+
+if TYPE_CHECKING:
+    from lingua_scheduler.config import Settings
+
+#: A worker that dies is started again after so long; one that dies again and again, after twice as long each time.
+_PAUSE_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 10.0
+#: A worker that served for so long has not died again and again.
+_WELL_S: Final = 30.0
+#: So much longer than its own drain may take, a worker may take to end.
+_MARGIN_S: Final = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class NotStarted(Exception):
+    """A worker ended before it served, with this exit code; what was wrong, it has said itself."""
+
+
+class Worker:
+    """One of them, in whichever process it is by now."""
+
+    def __init__(self, number: int, fd: int, arguments: list[str], settings: Settings) -> None:
+        self._number = number
+        self._fd = fd
+        self._arguments = arguments
+        self._settings = settings
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> dict[str, Any]:
+        """What it says when it serves."""
+        named = self._settings.instance.id
+        own = {} if named == "auto" else {"LINGUA_INSTANCE__ID": f"{named}-{self._number}"}
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "lingua_scheduler.operate.leash", "serve", "--json"),
+            *(*self._arguments, "--listen-fd", str(self._fd)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env=os.environ | own,
+            pass_fds=[self._fd],
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None  # noqa: S101 - it is a pipe
+        line = await self._process.stdout.readline()
+        if not line:
+            raise NotStarted(await self._process.wait())
+        said: dict[str, Any] = json.loads(line)
+        return said
+
+    async def keep(self) -> None:
+        """See to it that it serves, for ever."""
+        clock, pause_s = asyncio.get_running_loop().time, _PAUSE_S
+        while self._process is not None:
+            began = clock()
+            code = await self._process.wait()
+            pause_s = _PAUSE_S if clock() - began > _WELL_S else min(pause_s * 2, _LONGEST_PAUSE_S)
+            log.error("worker %d %s; it is started again in %g s", self._number, _how(code), pause_s)
+            await asyncio.sleep(pause_s)
+            with suppress(NotStarted):
+                await self.start()
+
+    async def end(self, patience_s: float) -> None:
+        """Let it drain; if that takes too long, end it."""
+        if self._process is None:
+            return
+        with suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._process.wait()
+        finally:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+
+def _how(code: int) -> str:
+    return f"was killed by {Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+
+def main(settings: Settings, number: int, arguments: list[str], *, as_json: bool) -> int:
+    """Serve until a signal, by so many processes; `arguments` are what each of them is started with."""
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        asyncio.run(_serve(settings, number, arguments, as_json=as_json))
+    except NotStarted as error:
+        code: int = error.args[0]
+        return abs(code)
+    return 0
+
+
+async def _serve(settings: Settings, number: int, arguments: list[str], *, as_json: bool) -> None:
+    over = asyncio.Event()
+    end_on_signal(over)
+    with bind(settings.server.host, settings.server.port) as bound:
+        workers = [Worker(place, bound.fileno(), arguments, settings) for place in range(1, number + 1)]
+        keeping: list[asyncio.Task[None]] = []
+        try:
+            # The first one alone: what is wrong with the settings or the store is said once.
+            said = [await workers[0].start()]
+            said += await asyncio.gather(*(worker.start() for worker in workers[1:]))
+            keeping += [asyncio.create_task(worker.keep()) for worker in workers]
+            shown = said[0] | {"pid": os.getpid(), "workers": [{k: one[k] for k in _KEPT} for one in said]}
+            del shown["instance_id"]
+            say_ready(shown, f"{number} workers", as_json=as_json)
+            await over.wait()
+            if sys.stderr.isatty():
+                typer.echo(f"draining, {settings.server.drain_ms / 1000:g} s at most", err=True)
+        finally:
+            for task in keeping:
+                task.cancel()
+            patience_s = settings.server.drain_ms / 1000 + _MARGIN_S
+            await asyncio.gather(*(worker.end(patience_s) for worker in workers), return_exceptions=True)
+
+
+#: What is told of each worker.
+_KEPT: Final = ("instance_id", "pid")
