@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from lingua_scheduler.core.letter import Undeliverable
 from lingua_scheduler.core.new_ids import new_instance_id
 from lingua_scheduler.front.auth import Auth
 from lingua_scheduler.front.delivery import Delivery
@@ -21,7 +19,9 @@ from lingua_scheduler.front.door import Door
 from lingua_scheduler.front.handlers import attempts, audio, fleet, health, instances, jobs, nodes
 from lingua_scheduler.front.handlers.documents import with_documents
 from lingua_scheduler.front.hearing import Hearing
+from lingua_scheduler.front.letters import Letters
 from lingua_scheduler.front.mailbox import Mailboxes
+from lingua_scheduler.front.nodes.orphans import hand_over_nodes
 from lingua_scheduler.front.nodes.roster import Roster
 from lingua_scheduler.front.nodes.socket import serve_node
 from lingua_scheduler.front.server import Server, url_of
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from lingua_scheduler.config import Settings
-    from lingua_scheduler.core.letter import Letter
     from lingua_scheduler.core.records import Event
 
     HandOver = Callable[[Event], Awaitable[None]]
@@ -63,7 +62,9 @@ class App:
         self.embedded = embedded
         #: Where the engine is.
         self.url = settings.engine.url if embedded is None else embedded.url
-        self.submitter = Submitter(engine, self.cell, settings.rules(), settings.jobs.policy)
+        named = settings.instance.id
+        self.instance_id = new_instance_id(socket.gethostname(), os.getpid()) if named == "auto" else named
+        self.submitter = Submitter(engine, self.cell, settings.rules(), settings.jobs.policy, self.instance_id)
         self.marker = Marker(engine, self.cell, settings.loops.relay_interval_ms)
 
 
@@ -116,7 +117,6 @@ ROUTES: Final = with_documents(
 def desk_of(app: App) -> Desk:
     """What the doors of this instance need."""
     settings, engine, cell = app.settings, app.engine, app.cell
-    named = settings.instance.id
     desk = Desk(
         engine=engine,
         cell=cell,
@@ -125,43 +125,42 @@ def desk_of(app: App) -> Desk:
         submitter=app.submitter,
         marker=app.marker,
         auth=Auth(settings.auth),
-        instance_id=new_instance_id(socket.gethostname(), os.getpid()) if named == "auto" else named,
+        instance_id=app.instance_id,
     )
     desk.sessions = Sessions(desk)
-    desk.delivery = Delivery(engine, cell, desk.links, app.submitter, desk.sessions)
-    desk.hearing = Hearing(engine, cell, desk.links, desk.delivery, desk.sessions)
+    desk.delivery = Delivery(engine, desk.links, app.submitter, desk.sessions, desk.neighbours)
+    desk.hearing = Hearing(engine, cell, desk.links, desk.delivery, desk.sessions, desk.neighbours)
     desk.mailboxes = Mailboxes(engine, cell, desk.delivery.mailbox_bell)
     return desk
 
 
-async def read_letter(letter: Letter) -> None:
-    """What a letter of another instance means here. So far none means anything."""
-    raise Undeliverable(f"this release knows no letters of the kind {letter.kind}")
-
-
 @asynccontextmanager
-async def among_others(app: App, desk: Desk) -> AsyncIterator[None]:
+async def among_others(app: App, desk: Desk, roster: Roster) -> AsyncIterator[None]:
     """Be one of several instances: be there, read what the others write, and take over from who is gone.
 
     At the end nobody writes any more when everything else is over; what nobody read by then, another reads.
     """
+
+    async def bereave(instance_id: str) -> None:
+        await hand_over_nodes(engine, app.cell, instance_id)
+
     settings, engine = app.settings.instance, app.engine
     bell = await Engine.connect(
         app.url,
         engine.prefix,
         timeout_ms=settings.inbox_block_ms + app.settings.engine.call_timeout_ms,
     )
-    presence = PresenceKeeper(engine, settings.presence_beat_ms, desk.describe)
-    loops = app.settings.loops
+    presence = PresenceKeeper(engine, settings.presence_beat_ms, desk.describe, roster.renew_all)
+    loops, letters = app.settings.loops, Letters(desk, app.submitter.hear)
     postman = Postman(
         engine,
         desk.instance_id,
         loops.relay_interval_ms,
-        hand_over=read_letter,
-        re_route=read_letter,
+        hand_over=letters.hear,
+        re_route=letters.hear,
         ring=partial(await_letter, bell, desk.instance_id, settings.inbox_block_ms),
     )
-    undertaker = Undertaker(engine, loops.inherit_interval_ms, settings.presence_beat_ms, postman)
+    undertaker = Undertaker(engine, loops.inherit_interval_ms, settings.presence_beat_ms, postman, bereave)
     async with bell:
         await presence.turn()
         async with presence, postman, undertaker:
@@ -189,7 +188,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
         roster = Roster(engine, app.cell, desk.links, desk.delivery.errands)
 
         async def refill() -> None:
-            await asyncio.gather(*(roster.renew(link) for link in desk.links))
+            await roster.renew_all()
             desk.sessions.reopen()
 
         watcher = Watcher(
@@ -207,7 +206,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
         desk.started_at_ms = desk.clock()
         desk.url = url_of(bound)
         async with (
-            among_others(app, desk),
+            among_others(app, desk, roster),
             looking_after(app, desk.hearing.hear) as relayer,
             Keeper(settings.nodes.socket_beat_ms, roster.keep_all),
             watcher,

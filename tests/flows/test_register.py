@@ -198,7 +198,7 @@ async def test_the_same_epoch_only_compares_notes(world: World) -> None:
     await bring(world, "RUNNING")
     world.now_ms += 7
     answer, changes = await watch(world, join(world, epoch="1-n1", connection="y", process_id="new"))
-    assert answer == Registered("RESYNC", "1-n1", Standing.available, ["en:zh"], [], [])
+    assert answer == Registered("RESYNC", "1-n1", Standing.available, ["en:zh"], [], [], "x")
     assert changes == {
         "nodes": {"n1": {"seen_at_ms": T0 + 7}},
         "profiles": {"n1": {"process": "new", "connection": "y", "registered_at_ms": T0 + 7}},

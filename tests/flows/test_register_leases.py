@@ -102,7 +102,7 @@ async def test_a_new_process_gets_its_own_job_again_when_nobody_else_can(world: 
     now = T0 + 7
     said: dict[str, Any] = {"process_id": "new", "connection": connection, "max_concurrent_jobs": 1}
     answer, changes = await watch(world, join(world, **said))
-    assert answer == Registered("NEW_PROCESS", "2-n1", Standing.available, ["en:zh"], [], [])
+    assert answer == Registered("NEW_PROCESS", "2-n1", Standing.available, ["en:zh"], [], [], "x")
     assert changes == {
         "nodes": {"n1": {"epoch": "2-n1", "seen_at_ms": now}},
         "profiles": {"n1": {"process": "new", "connection": connection, "registered_at_ms": now}},
@@ -274,7 +274,7 @@ async def test_a_legacy_node_after_its_grace_leaves_its_attempts_in_limbo(world:
     world.now_ms += 500
     now = T0 + 500
     answer, changes = await watch(world, join(world, "n1", connection="y", max_concurrent_jobs=3))
-    assert answer == Registered("RENEWED", "3-n1", Standing.available, ["en:zh"], [], [])
+    assert answer == Registered("RENEWED", "3-n1", Standing.available, ["en:zh"], [], [], "x")
     assert changes["nodes"] == {
         "n1": {"limbo": 2, "epoch": "3-n1", "standing": 0, "away_until_ms": 0, "seen_at_ms": now},
         "n2": {"used": 2, "standing": 2},
@@ -298,7 +298,7 @@ async def test_a_renewed_node_gets_its_own_job_again_when_nobody_else_can(world:
     world.now_ms += 500
     answer, changes = await watch(world, join(world, connection="y", running=running))
     now, old, new = T0 + 500, f"n1:{A}:1", f"n1:{A}:2"
-    assert answer == Registered("RENEWED", "2-n1", Standing.available, ["en:zh"], [], [])
+    assert answer == Registered("RENEWED", "2-n1", Standing.available, ["en:zh"], [], [], "x")
     kept = running is None
     assert changes["nodes"] == {
         "n1": {"epoch": "2-n1", "seen_at_ms": now, "away_until_ms": 0}

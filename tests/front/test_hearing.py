@@ -4,47 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
 from lingua_scheduler.core.records import Event
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.relay import Taken, relay
 from lingua_scheduler.flows.release import release
-from lingua_scheduler.front.ask import Ask, Submitted
-from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.hearing import Hearing
 from lingua_scheduler.protocol.errors import CloseCode
-from lingua_scheduler.protocol.options import Pipeline
 from lingua_scheduler.views.job import Job
-from tests.support.nodes import Stage
+from tests.support.nodes import TRACE, Stage
 from tests.support.stage import A, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
     from tests.support.world import World
 
-TRACE: Final = "the job's"
-PLAIN: Final = Assignment(src_lang="en", tgt_lang="zh", pipeline=Pipeline())
-
 
 class Scene(Stage):
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self.hearing = Hearing(world.engine, CELL, self.links, self.delivery, self.listeners)
-
-    async def put(self, **wanted: Any) -> str:
-        ask = Ask("s1", "en", "zh", wanted=Wanted(**wanted))
-        submitted = await self.delivery.place(ask, PLAIN, trace_id=TRACE)
-        assert isinstance(submitted, Submitted), submitted
-        return submitted.job_id
+        self.hearing = Hearing(world.engine, CELL, self.links, self.delivery, self.listeners, self.neighbours)
 
     async def relay(self, *, twice: bool = True) -> list[str]:
         """Hand over everything there is; all of it twice, as a relayer may do."""

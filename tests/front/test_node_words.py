@@ -9,9 +9,7 @@ import pytest
 
 from lingua_scheduler.core.errors import DependencyDown, ScriptFailed
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.cancel import cancel
-from lingua_scheduler.front.ask import Ask, Submitted
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.nodes import words as node_words
 from lingua_scheduler.front.nodes.words import Words, result_text
@@ -34,11 +32,8 @@ class Scene(Stage):
         self.now_ms = 0
         self.words = Words(world.engine, self.delivery, lambda: self.now_ms, result_ttl_ms=60_000)
 
-    async def put(self, node_id: str = "n1") -> str:
-        ask = Ask("s1", "en", "zh", wanted=Wanted(preferred_node_id=node_id))
-        submitted = await self.delivery.place(ask, PLAIN)
-        assert isinstance(submitted, Submitted), submitted
-        return submitted.job_id
+    async def give(self, node_id: str = "n1") -> str:
+        return await self.put(preferred_node_id=node_id)
 
     async def tell(self, message: AttemptMessage, node_id: str = "n1") -> str:
         """The code of the refusal; "" if it was taken."""
@@ -57,7 +52,7 @@ async def test_who_fails_leaves_it_to_the_next_at_once(scene: Scene) -> None:
     """Nobody waits for the outbox."""
     await scene.join("n1")
     other = await scene.join("n2")
-    job_id = await scene.put()
+    job_id = await scene.give()
     assert await scene.tell(JobResult(job_id=job_id, attempt_id=1, success=False)) == ""
     await scene.delivery.close()
     assert [message["attempt_id"] for message in other.messages("job_assign")] == [2]
@@ -66,7 +61,7 @@ async def test_who_fails_leaves_it_to_the_next_at_once(scene: Scene) -> None:
 async def test_who_is_done_with_an_attempt_has_no_errand(scene: Scene) -> None:
     """Also if the job itself waits for another node."""
     await scene.join()
-    job_id = await scene.put()
+    job_id = await scene.give()
     assert await scene.tell(JobStopped(job_id=job_id, attempt_id=1)) == ""
     assert len(scene.delivery.errands) == 0
 
@@ -75,7 +70,7 @@ async def test_the_word_of_another_node_ends_nobodys_errand(scene: Scene) -> Non
     """It is refused, and whoever has the job is heard as before."""
     await scene.join("n1")
     await scene.join("n2")
-    job_id = await scene.put("n1")
+    job_id = await scene.give("n1")
     for word in (JobResult(job_id=job_id, attempt_id=1, success=True), JobStopped(job_id=job_id, attempt_id=1)):
         assert await scene.tell(word, "n2") == "NODE_MISMATCH"
     assert await scene.tell(JobAck(job_id=job_id, attempt_id=1), "n1") == ""
@@ -84,7 +79,7 @@ async def test_the_word_of_another_node_ends_nobodys_errand(scene: Scene) -> Non
 
 async def test_the_speech_of_a_job_that_has_just_ended_is_erased(scene: Scene) -> None:
     await scene.join()
-    job_id = await scene.put()
+    job_id = await scene.give()
     await cancel(scene.world.engine, job_id)
     assert scene.delivery.errands.get(job_id, "n1") is not None
     result = JobResult(job_id=job_id, attempt_id=1, success=True, tts_audio=SPEECH)
@@ -95,7 +90,7 @@ async def test_the_speech_of_a_job_that_has_just_ended_is_erased(scene: Scene) -
 async def test_a_node_whose_job_came_from_elsewhere_may_speak(scene: Scene) -> None:
     """This process was not there when it was carried."""
     await scene.join()
-    job_id = await scene.put()
+    job_id = await scene.give()
     scene.delivery.errands.drop(job_id, 1)
     result = JobResult(job_id=job_id, attempt_id=1, success=True, tts_audio=SPEECH)
     assert await scene.tell(result) == ""
@@ -104,7 +99,7 @@ async def test_a_node_whose_job_came_from_elsewhere_may_speak(scene: Scene) -> N
 
 async def test_speech_that_is_too_much_is_a_failure(scene: Scene) -> None:
     await scene.join()
-    job_id = await scene.put()
+    job_id = await scene.give()
     large = base64.b64encode(bytes(4 * 1024 * 1024 + 1)).decode()
     result = JobResult(job_id=job_id, attempt_id=1, success=True, tts_audio=large)
     assert await scene.tell(result) == "PAYLOAD_TOO_LARGE"
@@ -117,7 +112,7 @@ async def test_who_speaks_to_an_engine_that_stays_away_is_told_so(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await scene.join()
-    job_id = await scene.put()
+    job_id = await scene.give()
 
     def away(*_args: Any) -> Any:
         raise DependencyDown("TEST", "away")
@@ -138,7 +133,7 @@ async def test_a_result_is_told_again_until_its_jobs_time_is_over(
 ) -> None:
     """But not for ever; and other words are not."""
     await scene.join()
-    job_id = await scene.put()
+    job_id = await scene.give()
     errand = scene.delivery.errands.get(job_id, "n1")
     assert errand is not None
     assert errand.deadline_ms > 0

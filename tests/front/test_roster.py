@@ -45,7 +45,7 @@ class Scene(Stage):
         assert isinstance(node, Node), node
         return node
 
-    async def put(self) -> Submitted | Refusal:
+    async def try_put(self) -> Submitted | Refusal:
         return await self.delivery.place(Ask("s1", "en", "zh"), PLAIN)
 
     async def empty(self) -> None:
@@ -66,7 +66,7 @@ async def test_an_open_socket_is_a_sign_of_life(scene: Scene) -> None:
         scene.world.now_ms += 10_000
         await scene.roster.keep_all()
         await sweep(scene.world)
-    assert isinstance(await scene.put(), Submitted)
+    assert isinstance(await scene.try_put(), Submitted)
     assert (await scene.node()).record.seen_at_ms == T0 + 120_000
 
 
@@ -87,7 +87,7 @@ async def test_the_beats_of_all_are_one_tick(scene: Scene, monkeypatch: pytest.M
 
 async def test_one_that_must_register_is_sent_to_do_so(scene: Scene) -> None:
     tape = await scene.join()
-    submitted = await scene.put()
+    submitted = await scene.try_put()
     assert isinstance(submitted, Submitted)
     await cancel(scene.world.engine, submitted.job_id)
     scene.world.now_ms += 60_000
@@ -134,13 +134,13 @@ class TestAnEngineThatCameBackEmpty:
         assert scene.link().epoch == node.record.epoch
         (welcome,) = tape.messages("node_register_ack")
         assert (welcome["epoch"], welcome["pools"], welcome["status"]) == (node.record.epoch, ["en:zh"], "ready")
-        submitted = await scene.put()
+        submitted = await scene.try_put()
         assert isinstance(submitted, Submitted)
         assert [job["job_id"] for job in tape.messages("job_assign")] == [submitted.job_id]
 
     async def test_what_they_still_work_on_takes_its_slots_until_they_stop(self, scene: Scene) -> None:
         tape = await scene.join()
-        submitted = await scene.put()
+        submitted = await scene.try_put()
         assert isinstance(submitted, Submitted)
         await scene.empty()
         await scene.roster.keep_all()

@@ -131,7 +131,9 @@ class Model(JobFlows):
                 self.move_on(job, "dropped", "dropped")
             elif connection:
                 self.move_on(job, "undelivered", "undelivered")
-        return Registered(how, node.epoch, self.standing(node_id), node.pairs, cancel, [])
+        last = before.connection if before else ""
+        replaced = last if last != connection else ""
+        return Registered(how, node.epoch, self.standing(node_id), node.pairs, cancel, [], replaced)
 
     def _has_room(self) -> bool:
         """In a full cell, those who are gone for longest make room: silent, and nothing more can come of their work."""

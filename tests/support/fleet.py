@@ -137,8 +137,8 @@ async def opened(url: str, serve: Serve = serve_node, **flags: object) -> AsyncI
     async with open_door(url, (), serve_node=serve, **({"server__drain_ms": 100} | flags)) as door:  # type: ignore[arg-type]
         desk, listeners = door.desk, Listeners()
         desk.links, desk.sessions = Links(), listeners  # type: ignore[assignment] # what they hear is all they need
-        desk.delivery = Delivery(desk.engine, CELL, desk.links, desk.submitter, listeners)
-        desk.hearing = Hearing(desk.engine, CELL, desk.links, desk.delivery, listeners)
+        desk.delivery = Delivery(desk.engine, desk.links, desk.submitter, listeners, desk.neighbours)
+        desk.hearing = Hearing(desk.engine, CELL, desk.links, desk.delivery, listeners, desk.neighbours)
 
         async def hear(event: Event) -> None:
             desk.submitter.hear(event)

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from lingua_scheduler.core.owner import new_connection
+from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.register import Registered, register
+from lingua_scheduler.front.ask import Ask, Submitted
+from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.delivery import Delivery
-from lingua_scheduler.front.nodes.links import Known, Link, Links, new_connection
+from lingua_scheduler.front.neighbours import Neighbours
+from lingua_scheduler.front.nodes.links import Known, Link, Links
 from lingua_scheduler.front.submit import Submitter
 from lingua_scheduler.protocol.legacy import abilities_of, registering_node
 from lingua_scheduler.protocol.node import NodeRegister
+from lingua_scheduler.protocol.options import Pipeline
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -20,6 +26,10 @@ if TYPE_CHECKING:
     from lingua_scheduler.protocol.node import NodeAsrPartial
     from tests.support.world import World
 
+PLAIN: Final = Assignment(src_lang="en", tgt_lang="zh", pipeline=Pipeline())
+TRACE: Final = "the job's"
+#: The instance that all of this happens at, unless there are several.
+INSTANCE: Final = "here"
 #: A node that says everything it can: it acks, begins, stops.
 TALKATIVE: Final = ["job_ack", "job_started", "job_stopped"]
 
@@ -61,12 +71,20 @@ class Listeners:
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, Any]] = []
+        self.waits_for: set[str] = set()
+        self.moved: set[str] = set()
 
     def accepted(self, errand: Errand) -> None:
         self.heard.append(("accepted", errand))
 
     def partial(self, errand: Errand, message: NodeAsrPartial) -> None:
         self.heard.append((message.text, errand))
+
+    def knows(self, job_id: str) -> bool:
+        return job_id in self.waits_for
+
+    def has_moved(self, job_id: str) -> bool:
+        return job_id in self.moved
 
     async def ended(self, event: Event) -> None:
         self.heard.append(("ended", event))
@@ -81,12 +99,21 @@ class Listeners:
 class Stage:
     """A world with links, a delivery, and listeners."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, instance: str = INSTANCE) -> None:
         self.world = world
+        self.instance = instance
         self.links = Links()
         self.listeners = Listeners()
-        self.submitter = Submitter(world.engine, CELL)
-        self.delivery = Delivery(world.engine, CELL, self.links, self.submitter, self.listeners)
+        self.submitter = Submitter(world.engine, CELL, home=instance)
+        self.neighbours = Neighbours(world.engine, CELL, instance)
+        self.delivery = Delivery(world.engine, self.links, self.submitter, self.listeners, self.neighbours)
+
+    async def put(self, **wanted: Any) -> str:
+        """A job for en:zh, carried if it can be; its id."""
+        ask = Ask("s1", "en", "zh", wanted=Wanted(**wanted))
+        submitted = await self.delivery.place(ask, PLAIN, trace_id=TRACE)
+        assert isinstance(submitted, Submitted), submitted
+        return submitted.job_id
 
     async def join(self, node_id: str = "n1", **said: Any) -> Tape:
         """A node on a socket, ready, that serves en:zh."""
@@ -99,7 +126,7 @@ class Stage:
         }
         message = NodeRegister(node_id=node_id, **(told | said))
         words = registering_node(message)
-        connection = new_connection()
+        connection = new_connection(self.instance)
         answer = await register(self.world.engine, CELL, node_id, connection=connection, nonce=node_id, **words)
         assert isinstance(answer, Registered), answer
         tape = Tape()

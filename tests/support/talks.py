@@ -46,8 +46,8 @@ async def open_instance(url: str, **flags: Any) -> AsyncIterator[Open]:
         desk = instance.desk
         engine, cell = desk.engine, desk.cell
         desk.links, desk.sessions = Links(), Sessions(desk)
-        desk.delivery = Delivery(engine, cell, desk.links, desk.submitter, desk.sessions)
-        desk.hearing = Hearing(engine, cell, desk.links, desk.delivery, desk.sessions)
+        desk.delivery = Delivery(engine, desk.links, desk.submitter, desk.sessions, desk.neighbours)
+        desk.hearing = Hearing(engine, cell, desk.links, desk.delivery, desk.sessions, desk.neighbours)
 
         async def hear(event: Event) -> None:
             desk.submitter.hear(event)

@@ -62,7 +62,7 @@ OLD_KEYS: Final[dict[str, OldKey]] = {
         OldKey("scheduler.phase2.redis.cluster_urls", "engine.url", _cluster),
         OldKey("scheduler.phase2.key_prefix", "engine.key_prefix"),
         OldKey("scheduler.phase2.heartbeat_ttl_seconds", "nodes.offline_ms", _seconds),
-        OldKey("scheduler.phase2.owner_ttl_seconds", why="an instance owns no sockets yet"),
+        OldKey("scheduler.phase2.owner_ttl_seconds", why="who holds a socket is known by the name of its connection"),
         OldKey("scheduler.phase2.stream_block_ms", "instance.inbox_block_ms"),
     )
 }

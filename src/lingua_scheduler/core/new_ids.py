@@ -9,16 +9,23 @@ from typing import Final
 
 from uuid_utils import uuid7
 
+from lingua_scheduler.core.owner import MARK_CHARS, mark_of
+
 #: An id has room for 128; process and chance need less than half of that.
 _MAX_HOST_CHARS: Final = 64
 
 
-def new_job_id(cell: str, maker: str = "") -> str:
+def new_job_id(cell: str, maker: str = "", home: str = "") -> str:
     """A job id names its home cell: `c0.<uuid7>`. It is also the id under which a dispatch can be resent.
 
-    Of a maker who has a name, it ends with a digest of that: whether a job is his can be told by its id alone.
+    Of a maker who has a name, it ends with a digest of that: whether a job is his can be told by its id alone. The last
+    digits of the UUID are the mark of the instance that made it, if that is told: whoever hears of the job knows where
+    somebody may wait for it.
     """
-    return f"{cell}.{uuid7()}{_mark_of(maker)}"
+    made = str(uuid7())
+    if home:
+        made = made[:-MARK_CHARS] + mark_of(home)
+    return f"{cell}.{made}{_mark_of(maker)}"
 
 
 def is_made_by(job_id: str, maker: str) -> bool:

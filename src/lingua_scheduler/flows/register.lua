@@ -8,7 +8,8 @@
         limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id credential epoch process connection max reported acks tells nonce
         capability running about }                             (running false = not told)
-  OUT   REGISTERED how epoch standing { pairs } { cancel: { job attempt } } crowded
+  OUT   REGISTERED how epoch standing { pairs } { cancel: { job attempt } } crowded replaced
+                                                               (replaced: the connection that spoke for it until now)
         NODE_ID_CONFLICT | CELL_FULL                                                                               ]]
 -- include: clock, damp, node_at, put_node, restand, look_again, served_pairs, signature_of, group_is_refused
 -- include: take_word, take_intent, join_group, leave_group, leases_of, move_on, move_leases_on, settle_running, admit
@@ -167,8 +168,10 @@ for i = 3, #ARGV do
         move_on(entry[2], job, CAUSE.undelivered, "undelivered", now, rules)
       end
     end
-    answers[#answers + 1] =
-      cmsgpack.pack({ "REGISTERED", how, node[NODE.epoch], node[NODE.standing], served, cancel, crowded })
+    local last = known and known[PROFILE.connection] or ""
+    local answer = { "REGISTERED", how, node[NODE.epoch], node[NODE.standing], served, cancel, crowded }
+    answer[8] = last ~= connection and last or ""
+    answers[#answers + 1] = cmsgpack.pack(answer)
   end
   serve(now)
 end

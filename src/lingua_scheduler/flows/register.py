@@ -29,10 +29,14 @@ class _Registered(Answer, frozen=True, tag="REGISTERED"):
     pairs: list[str]
     cancel: list[tuple[str, int]]
     crowded: bool
+    replaced: str
 
 
 class Registered(msgspec.Struct, frozen=True):
-    """The node is in: its epoch, the pairs it serves, and what it must stop working on."""
+    """The node is in: its epoch, the pairs it serves, and what it must stop working on.
+
+    `replaced` is the connection that spoke for it until now, "" if there was none, or the same.
+    """
 
     how: How
     epoch: str
@@ -40,6 +44,7 @@ class Registered(msgspec.Struct, frozen=True):
     pairs: list[str]
     cancel: list[tuple[str, int]]
     warnings: list[str]
+    replaced: str = ""
 
 
 _REGISTER: Final = Face("flows/register", _Registered, refuses=("NODE_ID_CONFLICT", "CELL_FULL"))
@@ -114,4 +119,4 @@ async def register(
         return refuse(answer.code, node_id=node_id, cell=cell)
     if not answer.pairs:
         warnings.append(CROWDED if answer.crowded else why_no_pool(word))
-    return Registered(answer.how, answer.epoch, answer.standing, answer.pairs, answer.cancel, warnings)
+    return Registered(answer.how, answer.epoch, answer.standing, answer.pairs, answer.cancel, warnings, answer.replaced)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -13,6 +13,9 @@ from lingua_scheduler.protocol.frames import job_audio
 from lingua_scheduler.protocol.legacy import Abilities
 from lingua_scheduler.protocol.node import JobAssign, Lid
 from lingua_scheduler.protocol.options import Pipeline
+
+if TYPE_CHECKING:
+    from lingua_scheduler.views.job import Job
 
 #: A node without a socket: it says everything, and is told everything in one JSON message.
 BY_POLLING: Final = Abilities(acks=True, starts=True, tells=True, audio_ref=False, binary_audio=False)
@@ -68,6 +71,23 @@ class Errand(msgspec.Struct, frozen=True):
     deadline_ms: int
 
 
+class Cargo(msgspec.Struct, frozen=True):
+    """All that a node must know of a job, whichever node and attempt it is. `audio` None: not read yet."""
+
+    assignment: Assignment
+    session_id: str
+    utterance_index: int
+    trace_id: str
+    deadline_ms: int
+    audio: bytes | None = None
+
+    def errand(self, job_id: str, attempt_id: int, node_id: str) -> Errand:
+        """The attempt that carries it."""
+        return Errand(
+            job_id, attempt_id, node_id, self.session_id, self.utterance_index, self.trace_id, self.deadline_ms
+        )
+
+
 _canonical: Final = msgspec.json.Encoder(order="deterministic").encode
 _read: Final = msgspec.json.Decoder(Assignment).decode
 
@@ -78,6 +98,14 @@ def read_assignment(text: str) -> Assignment | None:
         return _read(text)
     except msgspec.MsgspecError:
         return None
+
+
+def cargo_of(job: Job) -> Cargo | None:
+    """What is to be carried of a job, as the engine has it."""
+    assignment, ticket = read_assignment(job.payload), job.ticket
+    if assignment is None:
+        return None
+    return Cargo(assignment, ticket.session, ticket.utterance, ticket.trace, job.record.deadline_at_ms)
 
 
 def inlines_audio(assignment: Assignment, abilities: Abilities) -> bool:

@@ -10,11 +10,12 @@ import asyncio
 import contextlib
 import logging
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
+from lingua_scheduler.core.letter import Letter
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.flows.attempts import Delivered
 from lingua_scheduler.flows.cancel import cancel
@@ -22,30 +23,32 @@ from lingua_scheduler.flows.deliver import deliver, delivering
 from lingua_scheduler.flows.dispatch import Placed
 from lingua_scheduler.flows.undeliver import undeliver
 from lingua_scheduler.front.ask import Submitted
-from lingua_scheduler.front.assignment import Assignment, Errand, frames_of, inlines_audio, job_assign, read_assignment
+from lingua_scheduler.front.assignment import Cargo, cargo_of, frames_of, inlines_audio, job_assign
 from lingua_scheduler.front.background import Background, insist
 from lingua_scheduler.front.bells import Bells
 from lingua_scheduler.front.durations import Durations
-from lingua_scheduler.front.errands import MAX_REMEMBERED, Errands
+from lingua_scheduler.front.errands import Errands
 from lingua_scheduler.front.fallback import tell_fallback
+from lingua_scheduler.front.neighbours import POLLS
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.job import read_job
-from lingua_scheduler.views.node import read_node
 from lingua_scheduler.views.whereabouts import At, read_whereabouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lingua_scheduler.front.ask import Ask, Enters
+    from lingua_scheduler.front.assignment import Assignment, Errand
     from lingua_scheduler.front.bells import Bell
+    from lingua_scheduler.front.neighbours import Neighbours
     from lingua_scheduler.front.nodes.links import Link, Links
     from lingua_scheduler.front.submit import Submitter
     from lingua_scheduler.protocol.node import JobAssign
     from lingua_scheduler.store.engine import Engine
     from lingua_scheduler.store.face import No
-    from lingua_scheduler.views.job import Job
 
     Place = Placed | Delivered
+    Told = Literal["here", "elsewhere"]
 
 #: For so long the engine is told again of what is not under way any more, and of what a node was told.
 _PATIENCE_S: Final = 5.0
@@ -60,37 +63,20 @@ class Accepts(Protocol):
     def accepted(self, errand: Errand) -> None: ...
 
 
-class Cargo(msgspec.Struct, frozen=True):
-    """All that a node must know of a job, whichever node and attempt it is. `audio` None: not read yet."""
-
-    assignment: Assignment
-    session_id: str
-    utterance_index: int
-    trace_id: str
-    deadline_ms: int
-    audio: bytes | None = None
-
-    def errand(self, job_id: str, attempt_id: int, node_id: str) -> Errand:
-        """The attempt that carries it."""
-        return Errand(
-            job_id, attempt_id, node_id, self.session_id, self.utterance_index, self.trace_id, self.deadline_ms
-        )
-
-
 class Delivery:
     """The way from an attempt that has a node to the node that has the attempt."""
 
     def __init__(
         self,
         engine: Engine,
-        cell: str,
         links: Links,
         submitter: Submitter,
         sessions: Accepts,
+        neighbours: Neighbours,
     ) -> None:
         self._engine = engine
-        self._cell = cell
         self._links = links
+        self._neighbours = neighbours
         self._submitter = submitter
         self._sessions = sessions
         self._background = Background()
@@ -100,8 +86,6 @@ class Delivery:
         self.durations = Durations()
         #: Jobs that are being carried from here just now.
         self._under_way: dict[str, asyncio.Event] = {}
-        #: Nodes that were seen to have no socket, with their epochs.
-        self._polling: dict[tuple[str, str], None] = {}
         #: Called when something must be in the outbox: whoever empties it need not wait for his next look.
         self.has_news: Callable[[], None] = _nothing
 
@@ -211,19 +195,24 @@ class Delivery:
             return seen
         raise OutcomeUnknown(f"job {job_id} was placed, and is not there any more")
 
-    async def carry_again(self, job_id: str, attempt_id: int) -> None:
-        """Carry a later attempt, or one that had waited, unless somebody here has done so or is about to."""
+    async def carry_again(self, job_id: str, attempt_id: int, *, afresh: bool = False) -> None:
+        """Carry a later attempt, or one that had waited, unless somebody here has done so or is about to.
+
+        `afresh`: another instance believes that its node is here. If it is not, where it is must be asked.
+        """
         while (under_way := self._under_way.get(job_id)) is not None:
             await under_way.wait()
         with self._carrying(job_id):
             job = await read_job(self._engine, job_id)
             if isinstance(job, Refusal) or (job.record.state, job.record.attempt) != ("RESERVED", attempt_id):
                 return
-            cargo = _cargo(job)
+            cargo = cargo_of(job)
             if cargo is None:
                 log.error("job %s has no assignment that could be carried", job_id)
                 return
             record = job.record
+            if afresh:
+                self._neighbours.forget_holder(record.node, record.epoch)
             # The first choice of a job that had to wait; its others follow from how that went.
             if attempt_id == 1 and self.errands.get(job_id, record.node) is None:
                 tell_fallback(job)
@@ -258,22 +247,28 @@ class Delivery:
                 cargo = msgspec.structs.replace(cargo, audio=audio.audio)
                 # Meanwhile the node may have got another link.
                 continue
-            if await self._tell(job_id, at, cargo):
+            told = await self._tell(job_id, at, cargo)
+            if told == "here":
                 return await self._told(job_id, at)
+            if told == "elsewhere":
+                return Delivered(at.state, at.attempt_id, at.node_id, at.epoch, at.acks)
             moved = await undeliver(self._engine, job_id, at.attempt_id, at.node_id, at.epoch)
             if isinstance(moved, Refusal) or moved.state != "RESERVED":
                 return moved
             at = moved
 
-    async def _tell(self, job_id: str, at: Place, cargo: Cargo) -> bool:
-        """Whether the node has the assignment, or will find it in its mailbox."""
+    async def _tell(self, job_id: str, at: Place, cargo: Cargo) -> Told | None:
+        """How the node hears of it: it was told here, or finds it in its mailbox; or whoever holds it tells it."""
         if self._write(job_id, at, cargo):
-            return True
+            return "here"
         link = self._links.get(at.node_id)
-        if (link is not None and link.epoch == at.epoch) or not await self._polls(at.node_id, at.epoch):
-            return False
-        self.errands.add(cargo.errand(job_id, at.attempt_id, at.node_id))
-        return True
+        if link is not None and link.epoch == at.epoch:
+            return None
+        if await self._neighbours.holder(at.node_id, at.epoch) == POLLS:
+            self.errands.add(cargo.errand(job_id, at.attempt_id, at.node_id))
+            return "here"
+        letter = Letter("carry", job_id, at.attempt_id, at.node_id, trace=cargo.trace_id)
+        return "elsewhere" if await self._neighbours.tell_holder(at.node_id, at.epoch, letter) else None
 
     def _write(self, job_id: str, at: Place, cargo: Cargo) -> bool:
         """Write the assignment to the node's socket, if it has one here and all of it is at hand. Pauses nowhere."""
@@ -285,18 +280,6 @@ class Delivery:
             if not link.write_all(frames_of(cargo.assignment, errand, cargo.audio or b"", link.abilities)):
                 return False
             self.errands.add(errand)
-        return True
-
-    async def _polls(self, node_id: str, epoch: str) -> bool:
-        """Whether the node fetches its work itself. Asked once in its life, unless it has a socket somewhere."""
-        if (node_id, epoch) in self._polling:
-            return True
-        node = await read_node(self._engine, self._cell, node_id)
-        if isinstance(node, Refusal) or node.record.epoch != epoch or node.profile.connection:
-            return False
-        if len(self._polling) >= MAX_REMEMBERED:
-            self._polling.clear()
-        self._polling[node_id, epoch] = None
         return True
 
     def _note_soon(self, job_id: str, at: Place) -> None:
@@ -356,7 +339,7 @@ class Delivery:
         job = await read_job(self._engine, job_id)
         if isinstance(job, Refusal):
             return job
-        cargo = _cargo(job)
+        cargo = cargo_of(job)
         if cargo is None or job.record.attempt != attempt_id or job.record.ended_at_ms:
             return refuse("STALE_ATTEMPT")
         audio = b""
@@ -374,11 +357,3 @@ def _nothing() -> None:
 
 def _lacks_audio(cargo: Cargo, link: Link) -> bool:
     return cargo.audio is None and inlines_audio(cargo.assignment, link.abilities)
-
-
-def _cargo(job: Job) -> Cargo | None:
-    """What is to be carried of a job, as the engine has it."""
-    assignment, ticket = read_assignment(job.payload), job.ticket
-    if assignment is None:
-        return None
-    return Cargo(assignment, ticket.session, ticket.utterance, ticket.trace, job.record.deadline_at_ms)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lingua_scheduler.core.clock import Clock
 from lingua_scheduler.core.letter import Presence
 from lingua_scheduler.front.buckets import Buckets
+from lingua_scheduler.front.neighbours import Neighbours
 from lingua_scheduler.front.nodes.links import Links
 from lingua_scheduler.front.stats import Stats
 
@@ -51,6 +52,7 @@ class Desk:
     links: Links = field(default_factory=Links)
     stats: Stats = field(default_factory=Stats)
     buckets: Buckets = field(init=False)
+    neighbours: Neighbours = field(init=False)
     #: These need a desk themselves, so they come last.
     sessions: Sessions = field(init=False)
     delivery: Delivery = field(init=False)
@@ -65,6 +67,7 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.buckets = Buckets(self.engine, self.settings)
+        self.neighbours = Neighbours(self.engine, self.cell, self.instance_id)
 
     def describe(self) -> Presence:
         """What this instance says of itself."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
+from lingua_scheduler.core.letter import Letter
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.front.bells import Bells
 from lingua_scheduler.protocol.errors import CloseCode
@@ -15,6 +16,7 @@ from lingua_scheduler.views.node import read_node
 if TYPE_CHECKING:
     from lingua_scheduler.core.records import Event
     from lingua_scheduler.front.delivery import Delivery
+    from lingua_scheduler.front.neighbours import Neighbours
     from lingua_scheduler.front.nodes.links import Links
     from lingua_scheduler.store.engine import Engine
     from lingua_scheduler.views.job import Job
@@ -28,6 +30,10 @@ log = logging.getLogger(__name__)
 class Ears(Protocol):
     """Sessions, as far as they hear what becomes of their jobs."""
 
+    def knows(self, job_id: str) -> bool: ...
+
+    def has_moved(self, job_id: str) -> bool: ...
+
     async def ended(self, event: Event) -> None: ...
 
     async def refused(self, event: Event) -> None: ...
@@ -36,12 +42,15 @@ class Ears(Protocol):
 class Hearing:
     """Hands every event to whom it concerns. It bears to be called twice with the same one."""
 
-    def __init__(self, engine: Engine, cell: str, links: Links, delivery: Delivery, sessions: Ears) -> None:
+    def __init__(
+        self, engine: Engine, cell: str, links: Links, delivery: Delivery, sessions: Ears, neighbours: Neighbours
+    ) -> None:
         self._engine = engine
         self._cell = cell
         self._links = links
         self._delivery = delivery
         self._sessions = sessions
+        self._neighbours = neighbours
         self._ends = Bells()
 
     async def hear(self, event: Event) -> None:
@@ -49,17 +58,15 @@ class Hearing:
         match event.kind:
             case "reserved":
                 await self._delivery.carry_again(event.job, event.attempt)
+                if event.attempt == 1 and not self._neighbours.is_at_home(event.job):
+                    # It has waited, and somebody with it.
+                    await self._neighbours.tell_home(event)
             case "fenced":
-                await self._stop(event)
-            case "ended":
-                self._delivery.errands.drop(event.job, event.attempt)
-                self._ends.ring(event.job)
-                await self._sessions.ended(event)
-            case "refused":
-                self._ends.ring(event.job)
-                await self._sessions.refused(event)
+                await self.stop(event)
+            case "ended" | "refused":
+                await self.hear_end(event)
             case "lost" | "cut_off":
-                await self._hang_up(event)
+                await self.hang_up(event)
             case "mass_silence":
                 log.warning(
                     "%d nodes are silent at once, and %s are heard: nobody is given up", event.attempt, event.detail
@@ -71,10 +78,31 @@ class Hearing:
             case _:
                 log.error("nobody knows what to do with the event %s", event.kind)
 
-    async def _stop(self, event: Event) -> None:
+    async def hear_end(self, event: Event, *, by_letter: bool = False) -> None:
+        """Tell whoever waits for the end of a job; also elsewhere, but for those who wrote it to us."""
+        self._ends.ring(event.job)
+        if event.kind == "ended":
+            self._delivery.errands.drop(event.job, event.attempt)
+            await self._sessions.ended(event)
+        else:
+            await self._sessions.refused(event)
+        if not self._sessions.knows(event.job):
+            await self._pass_on(event, by_letter=by_letter)
+
+    async def _pass_on(self, event: Event, *, by_letter: bool) -> None:
+        """Tell another instance, if it is there that somebody may wait: where it was made, or where its session is."""
+        is_at_home = self._neighbours.is_at_home(event.job)
+        if not (is_at_home or by_letter):
+            await self._neighbours.tell_home(event)
+        elif not is_at_home or self._sessions.has_moved(event.job):
+            await self._neighbours.tell_session(event)
+
+    async def stop(self, event: Event) -> None:
         """Whatever epoch the node has by now: the same process may still be at work."""
         self._delivery.errands.drop(event.job, event.attempt)
         if self._links.get(event.node) is None:
+            letter = Letter("fenced", event.job, event.attempt, event.node, detail=event.detail)
+            await self._neighbours.tell_holder(event.node, "", letter)
             return
         reason, trace_id = await self._why_fenced(event)
         link = self._links.get(event.node)
@@ -89,9 +117,12 @@ class Hearing:
         said = job.record.past.reason if event.detail == "cancelled" else ""
         return said or event.detail, job.ticket.trace
 
-    async def _hang_up(self, event: Event) -> None:
+    async def hang_up(self, event: Event) -> None:
         """A node that is still given up although its socket is open must register anew; it does so on a new one."""
         link = self._links.get(event.node)
+        if link is None:
+            letter = Letter(event.kind, node=event.node, detail=event.epoch)
+            await self._neighbours.tell_holder(event.node, event.epoch, letter)
         if link is None or link.epoch != event.epoch:
             return
         node = await read_node(self._engine, self._cell, event.node)

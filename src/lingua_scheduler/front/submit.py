@@ -46,11 +46,14 @@ class Submitter:
         cell: str,
         rules: Rules = Rules(),  # noqa: B008 - frozen
         policy: str = "random",
+        home: str = "",
     ) -> None:
+        """`home` is this instance: whoever hears elsewhere how a job goes on tells it here."""
         self._engine = engine
         self._cell = cell
         self._rules = rules
         self._policy = policy
+        self._home = home
         self._placer = Placer(engine, cell, policy)
 
     def ask_before_a_final_no(self, is_refilling: Callable[[], Awaitable[bool]]) -> None:
@@ -90,7 +93,7 @@ class Submitter:
         if new_id:
             return await self._make(new_id, ask, tags)
         if not request_id:
-            return await self._dispatch_once(new_job_id(self._cell, principal), ask, tags)
+            return await self._dispatch_once(self._new_id(principal), ask, tags)
         try:
             digest = ask.digest(self._policy)
         except (AttributeError, TypeError, UnicodeEncodeError, OverflowError) as error:
@@ -101,6 +104,9 @@ class Submitter:
             return await self._submit(ask, digest, tags, principal, request_id)
         except OutcomeUnknown as unknown:
             raise OutcomeUnknown(str(unknown), request_id) from unknown
+
+    def _new_id(self, principal: str) -> str:
+        return new_job_id(self._cell, principal, self._home)
 
     def id_to_ask_again(self, job_id: str, ask: Ask) -> str:
         """A request id for a job that nobody asked for by one: whoever sends the same ask with it gets that job."""
@@ -117,7 +123,7 @@ class Submitter:
 
     async def _submit(self, ask: Ask, digest: str, tags: Tags, principal: str, request_id: str) -> Submitted | Refusal:
         """Claim the id for a job, place that, and seal the claim."""
-        offered, timeout_ms, claimant = new_job_id(self._cell, principal), ask.limits.timeout_ms, principal or "anyone"
+        offered, timeout_ms, claimant = self._new_id(principal), ask.limits.timeout_ms, principal or "anyone"
         job_id = await self._claim(claimant, request_id, digest, offered, timeout_ms)
         if not isinstance(job_id, str):
             return job_id

@@ -14,7 +14,7 @@ from lingua_scheduler.loops.loop import Loop, refused
 from lingua_scheduler.loops.undertaker import strike_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from types import TracebackType
 
     from lingua_scheduler.core.letter import Presence
@@ -24,12 +24,23 @@ log = logging.getLogger(__name__)
 
 
 class PresenceKeeper(Loop):
-    """Beats. `describe` tells what the instance says of itself at that moment."""
+    """Beats. `describe` tells what the instance says of itself at that moment.
 
-    def __init__(self, engine: Engine, interval_ms: int, describe: Callable[[], Presence]) -> None:
+    `returned` is called when it was taken for gone meanwhile, until it does not raise: others gave away what it held.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        interval_ms: int,
+        describe: Callable[[], Presence],
+        returned: Callable[[], Awaitable[None]],
+    ) -> None:
         super().__init__(interval_ms)
         self._engine = engine
         self._describe = describe
+        self._returned = returned
+        self._has_returned = False
         #: What was said last, and whether that was ever heard.
         self._said: Presence | None = None
         self._was_heard = False
@@ -50,7 +61,11 @@ class PresenceKeeper(Loop):
                 "and others took over its letters",
                 presence.instance,
             )
+            self._has_returned = True
         self._was_heard = True
+        if self._has_returned:
+            await self._returned()
+            self._has_returned = False
         return False
 
     async def _enlist(self, instance_id: str) -> int:

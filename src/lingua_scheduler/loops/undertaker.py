@@ -11,9 +11,12 @@ from lingua_scheduler.flows.mail import parcels
 from lingua_scheduler.flows.strike import strike
 from lingua_scheduler.flows.take_over import Alive, take_over
 from lingua_scheduler.loops.loop import Loop, refused
+from lingua_scheduler.views.instance import read_instance
 from lingua_scheduler.views.instances import read_directory
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from lingua_scheduler.loops.postman import Postman
     from lingua_scheduler.store.engine import Engine
 
@@ -26,8 +29,18 @@ log = logging.getLogger(__name__)
 class Undertaker(Loop):
     """Every instance runs one. Several that find the same inbox share its letters: each is one's for a while."""
 
-    def __init__(self, engine: Engine, interval_ms: int, beat_ms: int, postman: Postman) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        interval_ms: int,
+        beat_ms: int,
+        postman: Postman,
+        bereave: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """`bereave` is told who is gone before he is struck out, perhaps more than once, and by several."""
         super().__init__(interval_ms)
+        self._bereave = bereave
+        self._bereaved: set[str] = set()
         self._engine = engine
         self._postman = postman
         self._fresh_ms = beat_ms + _FRESH_MS
@@ -39,12 +52,24 @@ class Undertaker(Loop):
         for instance_id, beat in directory.beats:
             # A beat from the future was made by a clock that is not there any more.
             if 0 <= directory.now_ms - beat < self._fresh_ms or instance_id == self._postman.instance_id:
+                self._bereaved.discard(instance_id)
                 continue
+            await self._tell_of(instance_id)
             if await self._inherit(instance_id):
                 more = True
             elif await strike_out(self._engine, instance_id, beat):
+                self._bereaved.discard(instance_id)
                 log.warning("instance %s is gone, and none of its letters is left", instance_id)
         return more
+
+    async def _tell_of(self, instance_id: str) -> None:
+        """If it is gone, whatever it held is somebody else's from now on."""
+        if instance_id in self._bereaved:
+            return
+        seen = await read_instance(self._engine, instance_id)
+        if isinstance(seen, Refusal) or not seen.presence:
+            await self._bereave(instance_id)
+            self._bereaved.add(instance_id)
 
     async def _inherit(self, owner: str) -> bool:
         """Take letters over, as many as the postman has room for. Whether there were any."""

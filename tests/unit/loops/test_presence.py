@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def keeper_of(world: World, instance_id: str = "a", interval_ms: int = 3_600_000) -> PresenceKeeper:
-    return PresenceKeeper(world.engine, interval_ms, lambda: presence_of(instance_id))
+    return PresenceKeeper(world.engine, interval_ms, lambda: presence_of(instance_id), holding_nothing)
+
+
+async def holding_nothing() -> None:
+    """Nothing is to be taken back."""
 
 
 async def test_it_is_there_while_it_runs_and_leaves_nothing_but_a_note(world: World) -> None:

@@ -33,6 +33,10 @@ async def bell(server: Server, world: World) -> AsyncIterator[Engine]:
         yield bell
 
 
+async def nobody(_instance_id: str) -> None:
+    """Whoever is gone held nothing."""
+
+
 async def left(world: World, instance_id: str = "a") -> int:
     return (await look(world.engine, instance_id))[1]
 
@@ -46,7 +50,7 @@ async def test_the_letters_of_who_is_gone_are_re_routed_and_it_is_struck_out(
     world.now_ms += FRESH_MS
     addressee = Addressee()
     async with postman_of(world.engine, bell, "b", addressee) as postman:
-        undertaker = Undertaker(world.engine, 1, BEAT_MS, postman)
+        undertaker = Undertaker(world.engine, 1, BEAT_MS, postman, nobody)
         assert await undertaker.turn()
 
         async def is_empty() -> bool:
@@ -64,7 +68,7 @@ async def test_who_is_there_is_left_alone_however_old_its_beat(world: World, bel
     await send(world.engine, "a", "one")
     world.now_ms += 86_400_000
     postman = postman_of(world.engine, bell, "b", Addressee())
-    assert not await Undertaker(world.engine, 1, BEAT_MS, postman).turn()
+    assert not await Undertaker(world.engine, 1, BEAT_MS, postman, nobody).turn()
     assert await look(world.engine, "a") == (True, 1, 0)
     assert sorted(await listed(world)) == ["a", "b"]
 
@@ -78,7 +82,7 @@ async def test_who_has_just_beaten_is_not_asked_for_unless_by_a_clock_that_is_ah
     await die(world.engine, "a", "b")
     world.now_ms += age_ms
     postman = postman_of(world.engine, bell, "b", Addressee())
-    await Undertaker(world.engine, 1, BEAT_MS, postman).turn()
+    await Undertaker(world.engine, 1, BEAT_MS, postman, nobody).turn()
     assert ("a" not in await listed(world)) == is_asked
     assert "b" in await listed(world), "that is himself"
 
@@ -89,7 +93,7 @@ async def test_a_busy_postman_leaves_the_letters_to_others(world: World, bell: E
     world.now_ms += FRESH_MS
     postman = postman_of(world.engine, bell, "b", Addressee())
     postman._on_way = MAX_CARRIED
-    assert not await Undertaker(world.engine, 1, BEAT_MS, postman).turn()
+    assert not await Undertaker(world.engine, 1, BEAT_MS, postman, nobody).turn()
     assert await look(world.engine, "a") == (False, 1, 0)
     assert "a" in await listed(world)
 
@@ -102,12 +106,12 @@ async def test_an_heir_that_is_killed_has_heirs(world: World, bell: Engine) -> N
     first = Addressee()
     first.gates["one"] = asyncio.Event()
     postman = await postman_of(world.engine, bell, "b", first).__aenter__()
-    assert await Undertaker(world.engine, 1, BEAT_MS, postman).turn()
+    assert await Undertaker(world.engine, 1, BEAT_MS, postman, nobody).turn()
     assert first.begun == ["one"]
     await kill(postman)
     second = Addressee()
     async with postman_of(world.engine, bell, "c", second) as postman:
-        undertaker = Undertaker(world.engine, 1, BEAT_MS, postman)
+        undertaker = Undertaker(world.engine, 1, BEAT_MS, postman, nobody)
         assert not await undertaker.turn(), "not before the lease is over"
         await rest(world.engine, "a", "b", number, 60_000)
         assert await undertaker.turn()
@@ -124,7 +128,7 @@ async def test_the_owner_takes_back_what_a_dead_heir_left_and_handles_it_as_his_
     await read(world.engine, "b", "c")
     addressee = Addressee()
     async with postman_of(world.engine, bell, "b", addressee) as postman:
-        undertaker = Undertaker(world.engine, 1, BEAT_MS, postman)
+        undertaker = Undertaker(world.engine, 1, BEAT_MS, postman, nobody)
         assert not await undertaker.turn()
         assert await pending(world.engine, "b") == {number: ("c", 1)}
         await rest(world.engine, "b", "c", number, 60_000)
@@ -147,8 +151,8 @@ async def test_two_undertakers_at_once_lose_nothing_and_handle_each_letter_once(
     async with (
         postman_of(world.engine, bell, "b", addressee) as one,
         postman_of(world.engine, bell, "c", addressee) as other,
-        Undertaker(world.engine, 1, BEAT_MS, one),
-        Undertaker(world.engine, 1, BEAT_MS, other),
+        Undertaker(world.engine, 1, BEAT_MS, one, nobody),
+        Undertaker(world.engine, 1, BEAT_MS, other, nobody),
     ):
 
         async def is_struck() -> bool:
@@ -161,4 +165,4 @@ async def test_two_undertakers_at_once_lose_nothing_and_handle_each_letter_once(
 async def test_an_undertaker_for_nobody_says_so(world: World, bell: Engine) -> None:
     postman = postman_of(world.engine, bell, "no body", Addressee())
     with pytest.raises(LinguaError, match="instance_id must be"):
-        await Undertaker(world.engine, 1, BEAT_MS, postman).turn()
+        await Undertaker(world.engine, 1, BEAT_MS, postman, nobody).turn()

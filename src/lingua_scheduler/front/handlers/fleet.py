@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from lingua_scheduler.core.explain import Explanation
+from lingua_scheduler.core.letter import Letter
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.core.ticket import check_language
@@ -148,6 +149,8 @@ def _intending(flow: Intend, command: Command | None = None) -> Handle:
         link = desk.links.get(node_id)
         if command is not None and link is not None:
             link.control(command)
+        elif command is not None:
+            await desk.neighbours.tell_holder(node_id, "", Letter("control", node=node_id, detail=command))
         return IntentAnswer(ok=True, node_id=node_id, intent=intended.intent)
 
     return handle

@@ -52,6 +52,7 @@ async def register_node(desk: Desk, request: Request) -> Said:
         return registered
     # Before anything else is waited for: whoever registered last speaks for the node.
     desk.links.replace(node_id)
+    await desk.neighbours.tell_replaced(node_id, registered.replaced)
     draining = registered.standing == Standing.draining
     return RegisterAnswer(
         ok=True,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
 
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import CloseCode
@@ -18,7 +17,8 @@ if TYPE_CHECKING:
     from lingua_scheduler.protocol.node import ToNode
     from lingua_scheduler.protocol.registration import Registering
 
-    Command = Literal["drain", "resume", "shutdown", "reload_config"]
+Command = Literal["drain", "resume", "shutdown", "reload_config"]
+COMMANDS: Final[dict[str, Command]] = {name: name for name in get_args(Command)}
 
 
 class Wire(Protocol):
@@ -37,18 +37,13 @@ def replaced(node_id: str) -> str:
     return f"another connection speaks for node {node_id} now"
 
 
-def new_connection() -> str:
-    """A nonce for a connection: the close of one that was replaced changes nothing."""
-    return secrets.token_hex(16)
-
-
 @dataclass(slots=True, kw_only=True)
 class Known:
     """A registered node, as its socket knows it."""
 
     node_id: str
     epoch: str
-    #: The nonce of its connection.
+    #: The name of its connection.
     connection: str
     credential: str
     abilities: Abilities
@@ -139,10 +134,14 @@ class Links:
         self.replace(link.node_id)
         self._by_node[link.node_id] = link
 
-    def replace(self, node_id: str) -> None:
-        """The node has registered elsewhere, or without a socket: its link gets nothing more, and is told why."""
-        older = self._by_node.pop(node_id, None)
-        if older is not None:
+    def replace(self, node_id: str, connection: str = "") -> None:
+        """The node has registered elsewhere, or without a socket: its link gets nothing more, and is told why.
+
+        Whoever names a connection means only that one.
+        """
+        older = self._by_node.get(node_id)
+        if older is not None and connection in {"", older.known.connection}:
+            del self._by_node[node_id]
             older.hang_up(CloseCode.REPLACED, replaced(node_id))
 
     def remove(self, link: Link) -> None:

@@ -46,16 +46,21 @@ class Roster:
             self._engine, self._cell, enter.node_id, connection=connection, credential=credential, **enter.words
         )
 
-    async def renew(self, link: Link) -> None:
-        """The engine came back without the node: take it in as it last was, with what it has at hand.
+    async def renew_all(self) -> None:
+        """The engine came back empty, or this instance was taken for gone: every node here is taken in again."""
+        await asyncio.gather(*(self.renew(link) for link in self._links))
 
-        What it works on is unknown there too. It is told to stop that, and its slots are taken until it has.
+    async def renew(self, link: Link) -> None:
+        """Take a node in that the engine has lost, or given up, as it last was, with what it has at hand.
+
+        What it works on may be unknown there too. It is told to stop that, and its slots are taken until it has.
         """
         known = link.known
         if self._links.get(known.node_id) is not link:
             # A newer socket has taken its place, and speaks for the node.
             return
         words = known.words.copy()
+        words["epoch"] = known.epoch
         words["running"] = [(one.job_id, one.attempt_id) for one in self._errands.of_node(known.node_id)]
         enter = Enter(known.node_id, words, known.abilities, known.types)
         answer = await self.register(enter, known.connection, known.credential)
@@ -63,7 +68,7 @@ class Roster:
             log.warning("node %s could not be registered again: %s", known.node_id, answer.detail)
             link.hang_up(CloseCode.TIMEOUT, f"register again: {answer.detail}")
             return
-        log.warning("node %s was unknown to the engine, and is registered again", known.node_id)
+        log.warning("node %s was unknown to the engine, or given up, and is registered again", known.node_id)
         known.epoch = answer.epoch
         self.do(link, welcome(known, answer))
 

@@ -6,10 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING, Final, assert_never
 
 from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
+from lingua_scheduler.core.owner import new_connection
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.front.background import Background
-from lingua_scheduler.front.nodes.links import Link, new_connection
+from lingua_scheduler.front.nodes.links import Link
 from lingua_scheduler.front.nodes.phases import (
     Beat,
     Enter,
@@ -96,7 +97,7 @@ class _Entrance:
         if isinstance(principal, Refusal):
             await self._close(close_code_of(principal), principal.detail)
             return None
-        connection, roster = new_connection(), _roster(self._desk)
+        connection, roster = new_connection(self._desk.instance_id), _roster(self._desk)
         answer = await roster.register(enter, connection, principal.name)
         if isinstance(answer, Refusal):
             for act in self._phase.refused(answer):
@@ -108,6 +109,7 @@ class _Entrance:
         # Before anything else is waited for: from now on the node can be given jobs.
         self._desk.links.add(link)
         roster.do(link, acts)
+        await self._desk.neighbours.tell_replaced(enter.node_id, answer.replaced)
         return link, live
 
     async def _close(self, code: CloseCode, detail: str) -> None:

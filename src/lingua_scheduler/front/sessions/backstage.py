@@ -103,7 +103,10 @@ class Backstage:
             principal=principal,
             token=token_hash,
         )
-        return taken if isinstance(taken, Refusal) else unpack_state(taken.state)
+        if isinstance(taken, Refusal):
+            return taken
+        await self._desk.neighbours.tell_owner(session_id, taken.last_owner)
+        return unpack_state(taken.state)
 
     async def drop(self, session_id: str, owner: str) -> None:
         """The session is over."""
@@ -135,7 +138,7 @@ class Backstage:
 
     def new_job_id(self, maker: str) -> str:
         """For a job that is to be."""
-        return new_job_id(self._desk.cell, maker)
+        return new_job_id(self._desk.cell, maker, self._desk.instance_id)
 
     async def place(
         self, about: About, submit: Submit, enters: Callable[[], Awaitable[None]], waits: Callable[[], None]

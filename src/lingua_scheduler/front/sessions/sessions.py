@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from uuid_utils import uuid7
 
+from lingua_scheduler.core.owner import new_connection
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.front.background import Background
 from lingua_scheduler.front.sessions.backstage import Backstage
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 #: How long what is under way may take when this instance stops.
 _LEAVE_S: Final = 2.0
+#: So many jobs of sessions that are elsewhere are remembered.
+_MAX_MOVED: Final = 10_000
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +49,11 @@ class Sessions:
         self.stage = Backstage(desk, self.rules)
         self.background = Background()
         self.now = now or desk.clock
+        self._instance_id = desk.instance_id
         self._by_id: dict[str, Session] = {}
         self._by_job: dict[str, tuple[Session, int]] = {}
+        #: Jobs of sessions that are not here any more. Another instance may go on with them, and is told what is heard.
+        self._moved: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._by_id.values()))
@@ -84,7 +90,7 @@ class Sessions:
             paired_node_id=paired,
         )
         talk = Talk.begin(self.rules, about, self.now(), _new_id)
-        session = Session(self, talk, secrets.token_hex(16), create=True)
+        session = Session(self, talk, new_connection(self._instance_id), create=True)
         await session.save()
         self._add(session)
         return session, token
@@ -100,7 +106,7 @@ class Sessions:
             await known.still_ours()
             if not known.is_over:
                 return known
-        owner = secrets.token_hex(16)
+        owner = new_connection(self._instance_id)
         saved = await self.stage.take(resume.session_id, owner, principal, hash_of(resume.token))
         if saved is None or isinstance(saved, Refusal):
             return None
@@ -126,12 +132,29 @@ class Sessions:
         for sent in session.talk.ledger.sent.values():
             if self._by_job.get(sent.job_id, (None, 0))[0] is session:
                 del self._by_job[sent.job_id]
+                self._moved[sent.job_id] = None
+        while len(self._moved) > _MAX_MOVED:
+            del self._moved[next(iter(self._moved))]
+
+    async def taken(self, session_id: str, owner: str) -> None:
+        """Another instance says that it goes on with a session that this connection had. The engine knows."""
+        session = self._by_id.get(session_id)
+        if session is not None and session.owner == owner:
+            await session.still_ours()
 
     # Jobs.
 
     def know_job(self, job_id: str, session: Session, index: int) -> None:
         """A session waits for this job, which may not exist yet."""
         self._by_job[job_id] = (session, index)
+
+    def knows(self, job_id: str) -> bool:
+        """Whether a session here waits for a job."""
+        return job_id in self._by_job
+
+    def has_moved(self, job_id: str) -> bool:
+        """Whether a session waited for it here that may live elsewhere by now."""
+        return job_id in self._moved
 
     def forget_job(self, job_id: str) -> None:
         """Nobody waits for it any more."""

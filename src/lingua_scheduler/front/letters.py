@@ -1,0 +1,64 @@
+"""What other instances write to this one, and who must hear of it.
+
+Letters come at least once, and perhaps late: each is checked against what the engine says, or says only what was true
+anyway. One that was meant for an instance that is gone is handled by whoever took over its inbox, in the same way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lingua_scheduler.core.letter import Undeliverable
+from lingua_scheduler.core.records import Event
+from lingua_scheduler.front.nodes.links import COMMANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lingua_scheduler.core.letter import Letter
+    from lingua_scheduler.front.desk import Desk
+
+
+class Letters:
+    """The one reader."""
+
+    def __init__(self, desk: Desk, tell_submitter: Callable[[Event], None]) -> None:
+        self._desk = desk
+        self._tell_submitter = tell_submitter
+
+    async def hear(self, letter: Letter) -> None:
+        """Do what a letter asks for. What raises comes back."""
+        desk, node_id = self._desk, letter.node
+        match letter.kind:
+            case "carry":
+                await desk.delivery.carry_again(letter.job, letter.attempt, afresh=True)
+            case "ended" | "refused":
+                self._tell_submitter(_event(letter))
+                await desk.hearing.hear_end(_event(letter), by_letter=True)
+            case "reserved":
+                self._tell_submitter(_event(letter))
+            case "fenced":
+                desk.neighbours.forget_holder(node_id, "")
+                await desk.hearing.stop(_event(letter))
+            case "lost" | "cut_off":
+                desk.neighbours.forget_holder(node_id, letter.detail)
+                await desk.hearing.hang_up(Event(letter.kind, "", 0, node_id, letter.detail, "", 0))
+            case "replaced":
+                desk.links.replace(node_id, letter.detail)
+            case "taken":
+                await desk.sessions.taken(letter.session, letter.detail)
+            case "control":
+                self._control(letter)
+            case _:
+                raise Undeliverable(f"this release knows no letters of the kind {letter.kind}")
+
+    def _control(self, letter: Letter) -> None:
+        """What the operator wants. If the node has moved again, it is told when it registers."""
+        link, command = self._desk.links.get(letter.node), COMMANDS.get(letter.detail)
+        if link is not None and command is not None:
+            link.control(command)
+
+
+def _event(letter: Letter) -> Event:
+    """What the letter tells of, as the outbox would tell it."""
+    return Event(letter.kind, letter.job, letter.attempt, letter.node, "", letter.detail, 0)

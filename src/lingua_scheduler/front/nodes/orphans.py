@@ -1,0 +1,39 @@
+"""Nodes whose instance is gone: nobody saw their sockets close, so whoever finds that out says it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.disconnect import Away, disconnect
+from lingua_scheduler.views.connections import read_connections
+
+if TYPE_CHECKING:
+    from lingua_scheduler.store.engine import Engine
+
+log = logging.getLogger(__name__)
+
+
+async def hand_over_nodes(engine: Engine, cell: str, instance_id: str) -> int:
+    """Give the nodes of an instance that is gone the time that they have when a scheduler stops; how many had any.
+
+    Their jobs stay with them meanwhile. Who came back elsewhere has another connection by now, and is not meant; who
+    had its time already gets no more. So it does not matter how often this is called, nor by how many.
+    """
+    cursor, number = "0", 0
+    while True:
+        page = await read_connections(engine, cell, instance_id, cursor)
+        if isinstance(page, Refusal):
+            raise TypeError(page.detail)
+        closed = await asyncio.gather(
+            *(disconnect(engine, cell, node_id, connection, handover=True) for node_id, connection in page.found)
+        )
+        number += sum(isinstance(answer, Away) for answer in closed)
+        cursor = page.cursor
+        if cursor == "0":
+            break
+    if number:
+        log.warning("%d nodes were with instance %s, which is gone; they have time to come back", number, instance_id)
+    return number

@@ -1,0 +1,83 @@
+"""An instance is killed: its nodes keep their jobs and its sessions their turns, wherever they come back."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.house import eventually, look
+
+if TYPE_CHECKING:
+    from tests.support.house import Scheduler
+    from tests.support.servers import Server
+
+
+@pytest.mark.parametrize("says_what_it_runs", [True, False], ids=["it says what it runs", "from the field"])
+async def test_a_node_keeps_its_job(here: Scheduler, there: Scheduler, says_what_it_runs: bool) -> None:
+    async with there.node() as node:
+        await node.register()
+        placed = await here.dispatch()
+        job = await node.job()
+        await there.stop(signal.SIGKILL)
+        await node.gone()
+        async with here.node() as back:
+            said: dict[str, Any] = {"epoch": node.epoch, "running": [{"job_id": job["job_id"], "attempt_id": 1}]}
+            await back.register(**(said if says_what_it_runs else {}))
+            await back.result(job)
+            ended = await here.ended(placed["job_id"])
+            assert (ended["state"], ended["attempt_id"]) == ("FINISHED", 1)
+
+
+async def test_a_node_that_does_not_come_back_is_given_up_in_its_time(
+    here: Scheduler, there: Scheduler, store: Server
+) -> None:
+    async with there.node() as node:
+        await node.register()
+        await there.stop(signal.SIGKILL)
+
+        async def has_its_time() -> bool:
+            return bool((await look(store)).nodes["node-1"].away_until_ms)
+
+        await eventually(has_its_time)
+        refused = await here.dispatch(status=503)
+        assert refused["retryable"]
+
+
+async def test_a_ghost_costs_one_refusal(here: Scheduler, there: Scheduler, store: Server) -> None:
+    async with there.node("ghost") as ghost, here.node("real") as real:
+        await ghost.register()
+        await real.register()
+        await there.stop(signal.SIGKILL)
+
+        async def is_known() -> bool:
+            return bool((await look(store)).nodes["ghost"].away_until_ms)
+
+        await eventually(is_known)
+        for number in range(4):
+            placed = await here.dispatch(f"room-{number}")
+            await real.result(await real.job(job_id=placed["job_id"]))
+            assert (await here.ended(placed["job_id"]))["state"] == "FINISHED"
+
+
+async def test_a_session_goes_on_elsewhere(here: Scheduler, there: Scheduler) -> None:
+    async with here.node() as node, there.client() as client:
+        await node.register(slots=4)
+        token = (await client.init())["resume_token"]
+        for index in range(3):
+            await client.utter(index)
+        jobs = [await node.job(utterance_index=index) for index in range(3)]
+        await node.result(jobs[0])
+        assert (await client.next("translation_result"))["utterance_index"] == 0
+        await there.stop(signal.SIGKILL)
+        await client.gone()
+        await node.result(jobs[2])
+        async with here.client() as back:
+            await back.init(resume_token=token, last_event_id=1)
+            await node.result(jobs[1])
+            ends = [await back.next("translation_result") for _ in range(2)]
+            assert [end["utterance_index"] for end in ends] == [1, 2]
+            await back.utter(3)
+            await node.result(await node.job(utterance_index=3))
+            assert (await back.next("translation_result"))["utterance_index"] == 3

@@ -1,0 +1,54 @@
+"""An instance sleeps for so long that it is taken for gone. When it wakes it takes its nodes back, with their jobs."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from tests.support.house import eventually, look
+
+if TYPE_CHECKING:
+    from tests.support.house import Scheduler
+    from tests.support.servers import Server
+
+
+async def test_its_nodes_are_not_given_up(here: Scheduler, there: Scheduler, store: Server) -> None:
+    async with there.node() as node:
+        await node.register(features=("job_ack",))
+        placed = await here.dispatch()
+        job = await node.job()
+        await node.say("job_ack", job_id=job["job_id"], attempt_id=1, node_id="node-1")
+
+        async def is_away() -> bool:
+            return bool((await look(store)).nodes["node-1"].away_until_ms)
+
+        async def is_back() -> bool:
+            return not await is_away()
+
+        os.kill(there.pid, signal.SIGSTOP)
+        try:
+            await eventually(is_away)
+        finally:
+            os.kill(there.pid, signal.SIGCONT)
+        await eventually(is_back)
+        await node.result(job)
+        ended = await here.ended(placed["job_id"])
+        assert (ended["state"], ended["attempt_id"]) == ("FINISHED", 1)
+        assert not [message for message in node.heard if message["type"] == "job_cancel"]
+        second = await here.dispatch("room-2")
+        await node.result(await node.job(job_id=second["job_id"]))
+        assert (await here.ended(second["job_id"]))["state"] == "FINISHED"
+
+
+async def test_what_it_was_written_meanwhile_is_read(here: Scheduler, there: Scheduler) -> None:
+    """Shorter than its presence lasts: nobody takes anything away."""
+    async with there.node() as node:
+        await node.register(features=("job_ack",))
+        os.kill(there.pid, signal.SIGSTOP)
+        try:
+            placed = await here.dispatch()
+        finally:
+            os.kill(there.pid, signal.SIGCONT)
+        await node.result(await node.job(job_id=placed["job_id"]))
+        assert (await here.ended(placed["job_id"]))["attempt_id"] == 1
