@@ -16,9 +16,12 @@ import msgspec
 
 from lingua_scheduler.core.letter import Letter
 from lingua_scheduler.core.rules import Rules
+from lingua_scheduler.flows.collect import collect_again, collect_pending
 from lingua_scheduler.flows.post import Sent, post
 from lingua_scheduler.store.engine import Engine
 from tests.support.house import Scheduler, eventually
+from tests.support.mail import arrive, pending, read, send
+from tests.support.servers import start_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -170,6 +173,25 @@ async def test_an_instance_that_starts_again_under_its_name_reads_what_it_had_ta
             return await dead_letters(running["a"]) == sent
 
         await eventually(are_handled)
+
+
+async def test_how_often_a_letter_was_delivered_outlives_the_engine(store: Server) -> None:
+    """Or one that brings its readers down, and the engine with them, would come for ever."""
+    async with writer(store) as engine:
+        await arrive(engine, "a")
+        await send(engine, "a", "one", "two")
+        await read(engine, "a")
+        number = (await collect_pending(engine, "a", "a", "", 1)).letters[0][0]  # type: ignore[union-attr]
+        await collect_again(engine, "a", "a", number)
+        before = await pending(engine, "a")
+    assert sorted(before.values()) == [("a", 1), ("a", 3)]
+    store.stop()
+    again = start_server(Path(store.path).parent, "--appendonly", "yes", "--appendfsync", "no")
+    try:
+        async with writer(again) as engine:
+            assert await pending(engine, "a") == before
+    finally:
+        again.stop()
 
 
 def ask(doors: Scheduler, *words: str, code: int = 0) -> str:
