@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.support.clusters import Sixpack
 from tests.support.house import House
 from tests.support.proxy import Proxy
-from tests.support.servers import start_server
+from tests.support.sentinels import Trio
+from tests.support.servers import Elsewhere, start_server
 from tests.support.world import World
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from tests.support.servers import Server
+    from tests.support.servers import HasUrl, Server
 
 # How long an example takes is the machine's business, and no test's.
 settings.register_profile("ours", deadline=None)
@@ -31,12 +33,50 @@ def _signals_as_at_a_terminal() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--engine",
+        default="plain",
+        help="what tests/flows run on: plain (one server), sentinel, cluster, or the URL of an engine of yours",
+    )
+
+
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The engine that all tests of this run share."""
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server."""
     server = start_server(tmp_path_factory.mktemp("engine"))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def sentinel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
+    """A primary and a replica that three Sentinels watch; whoever shares it leaves it as it is."""
+    trio = Trio(tmp_path_factory.mktemp("sentinel"))
+    try:
+        trio.start()
+        yield trio
+    finally:
+        trio.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sixpack]:
+    """A Cluster; whoever shares it leaves every slot where it was."""
+    cluster = Sixpack(tmp_path_factory.mktemp("cluster"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def server(request: pytest.FixtureRequest) -> HasUrl:
+    """The engine that all tests of this run share; a few ask for it on each kind of engine."""
+    kind = getattr(request, "param", request.config.getoption("--engine"))
+    found: HasUrl = Elsewhere(kind) if "://" in kind else request.getfixturevalue(kind)
+    return found
 
 
 @pytest.fixture

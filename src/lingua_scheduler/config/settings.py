@@ -33,7 +33,10 @@ ORDER: Final[tuple[tuple[str, Literal["<", "≤"], str], ...]] = (
     ("instance.presence_beat_ms", "<", "instance.presence_ttl_ms"),
 )
 
-URL_SCHEMES: Final = ("redis", "rediss", "redis+sentinel", "redis+cluster", "unix")
+URL_SCHEMES: Final = (
+    *("redis", "rediss", "unix"),
+    *("redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"),
+)
 
 _ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 
@@ -76,8 +79,8 @@ class Engine(Section):
         default="",
         max_length=2_048,
         repr=False,  # it may hold a password
-        description="`redis://`, `rediss://` or `unix://`. Empty: an engine of our own, embedded. "
-        "`redis+sentinel://` and `redis+cluster://` are understood, but not served yet.",
+        description="`redis://host:6379/0`, `unix:///path`, `redis+sentinel://host:26379,host:26379/name` or "
+        "`redis+cluster://host:6379,host:6379`; `rediss` for TLS. Empty: an engine of our own, embedded.",
     )
     data_dir: str = Field(
         default="",

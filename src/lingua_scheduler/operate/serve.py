@@ -21,7 +21,7 @@ from lingua_scheduler.front.auth import Auth
 from lingua_scheduler.front.origins import is_loopback
 from lingua_scheduler.front.server import bind
 from lingua_scheduler.operate.signals import end_on_signal
-from lingua_scheduler.store.address import parse_address
+from lingua_scheduler.store.address import parse_place
 
 if TYPE_CHECKING:
     from lingua_scheduler.app import Serving
@@ -90,7 +90,7 @@ def _about(serving: Serving) -> dict[str, Any]:
         "url": server.url,
         "host": settings.server.host,
         "port": server.port,
-        "store": str(parse_address(settings.engine.url)) if embedded is None else "embedded",
+        "store": str(parse_place(settings.engine.url)) if embedded is None else "embedded",
         "cell": serving.app.cell,
         "instance_id": serving.desk.instance_id,
         "pid": os.getpid(),

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 class Lane:
     """The calls of one script on one cell in this tick, and the bytes that all of them begin with."""
 
-    __slots__ = ("cell", "futures", "head", "items", "rank", "reads", "script", "width")
+    __slots__ = ("cell", "futures", "head", "items", "keys", "rank", "reads", "script", "width")
 
-    def __init__(self, script: Script, cell: str, head: bytes, width: int) -> None:
+    def __init__(self, script: Script, cell: str, keys: int, head: bytes, width: int) -> None:
         self.script = script
         self.cell = cell
+        self.keys = keys
         self.rank = script.rank
         self.head = head
         self.width = width

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lingua_scheduler.store.address import Address
+    from lingua_scheduler.store.resp import Failure
     from lingua_scheduler.store.wire import Waiter
 
 #: Error replies to the PING of a new connection that mean: nobody is served here now. Others (MISCONF is one)
@@ -31,6 +32,8 @@ _AWAY: Final = frozenset({"BUSY", "CLUSTERDOWN", "DENIED", "LOADING", "MASTERDOW
 
 #: A connection that takes longer to be made and greeted is tried anew, however long its calls may take.
 _GREETING_S: Final = 1.0
+
+_ASKING: Final = encode("ASKING")
 
 #: While calls wait, somebody looks so often. Who comes later than that once more says that this process slept.
 _TICK_S: Final = 0.1
@@ -41,9 +44,20 @@ class Carrier(Protocol):
 
     #: Commands that a new socket executes before any call.
     preamble: Callable[[], list[bytes]]
+    #: Names of keys that every script must declare beside its own.
+    guards: tuple[str, ...]
+
+    async def ready(self) -> None:
+        """Wait until the engine serves; `DependencyDown` with the reason if that takes too long."""
 
     def send(self, data: bytes, waiter: Waiter, cell: str) -> None:
         """Add an encoded call to this tick's write. `cell`, the hash tag of all its keys, names the slot."""
+
+    def spread(self, data: bytes, waiter_at: Callable[[str], Waiter]) -> None:
+        """Add an encoded call for every server that has cells; `waiter_at` is told which."""
+
+    def one_cell_each(self, cell: str) -> dict[str, str]:
+        """A cell on every server: `cell` itself on its own, made-up ones on the others."""
 
     def flush(self) -> None:
         """Write what was added, in that order for each cell."""
@@ -52,8 +66,34 @@ class Carrier(Protocol):
         """End. Calls that wait fail, and so does every later one."""
 
 
+class Asking:
+    """The waiter of the ASKING before a call: it shares its fate."""
+
+    size = 1
+
+    def __init__(self, asked: Waiter) -> None:
+        self._asked = asked
+        self.born = asked.born
+
+    def answer(self, reply: Any) -> None:  # noqa: ANN401
+        """If it was refused, so is the call."""
+
+    def fail(self, failure: Failure) -> None:
+        """The call behind it fails by itself."""
+
+    def lost(self, why: str) -> None:
+        """So it does here."""
+
+    def gone(self) -> bool:
+        return self._asked.gone()
+
+
 class Connection:
     """A `Carrier` to one address, for ever: it reconnects until it is closed."""
+
+    guards: tuple[str, ...] = ()
+    #: Begins the error reply after which another connection is made.
+    leaves_on = ""
 
     def __init__(
         self,
@@ -65,9 +105,11 @@ class Connection:
         max_pending: int = 100_000,
         name: str = "lingua",
         tls: ssl.SSLContext | None = None,
+        on_lost: Callable[[], None] | None = None,
     ) -> None:
         """A call fails after `patience_ms` when it could not be sent, after `timeout_ms` without a reply."""
         self.address = address
+        self._on_lost = on_lost
         self.preamble: Callable[[], list[bytes]] = list
         self._timeout = timeout_ms / 1000
         self._patience = min(patience_ms, timeout_ms) / 1000
@@ -89,8 +131,22 @@ class Connection:
         self._closed = False
         self._keeper = self._loop.create_task(self._keep(), name=f"keep {address}")
 
+    @property
+    def named(self) -> str:
+        """Who this is, in a message."""
+        return str(self.address)
+
+    @property
+    def serves(self) -> bool:
+        """Whether a socket is there, and was greeted."""
+        return self._ready.is_set()
+
+    @property
+    def on_way(self) -> int:
+        """Callers whose calls were written and not answered yet."""
+        return self._wire.size if self._wire is not None else 0
+
     async def ready(self) -> None:
-        """Wait until the engine serves; `DependencyDown` with the reason if that takes `timeout_ms`."""
         try:
             async with asyncio.timeout(self._timeout):
                 await self._ready.wait()
@@ -107,15 +163,38 @@ class Connection:
         return future
 
     def send(self, data: bytes, waiter: Waiter, cell: str = "") -> None:  # noqa: ARG002 - one server has every cell
-        size = waiter.size
+        if self._takes(waiter, waiter.size):
+            self._add(data, waiter)
+
+    def spread(self, data: bytes, waiter_at: Callable[[str], Waiter]) -> None:
+        self.send(data, waiter_at(self.named))
+
+    def one_cell_each(self, cell: str) -> dict[str, str]:
+        return {self.named: cell}
+
+    def ask(self, data: bytes, waiter: Waiter) -> None:
+        """`send` to a server that serves the slot only to those who were told so by the slot's owner."""
+        if self._takes(waiter, waiter.size + Asking.size):
+            self._add(_ASKING, Asking(waiter))
+            self._add(data, waiter)
+
+    def recall(self) -> list[Waiter]:
+        """Take back what was never written, in its order."""
+        return [self._drop() for _ in range(len(self._queue))]
+
+    def _takes(self, waiter: Waiter, size: int) -> bool:
         if self._closed:
             waiter.fail(self._away)
-        elif self._queued + size + (self._wire.size if self._wire else 0) > self._max_pending:
+        elif self._queued + size + self.on_way > self._max_pending:
             waiter.fail(partial(DependencyDown, "OVERLOADED", f"{self._max_pending} calls are waiting for replies"))
         else:
-            self._chunks.append(data)
-            self._queue.append(waiter)
-            self._queued += size
+            return True
+        return False
+
+    def _add(self, data: bytes, waiter: Waiter) -> None:
+        self._chunks.append(data)
+        self._queue.append(waiter)
+        self._queued += waiter.size
 
     def flush(self) -> None:
         self._flush_scheduled = False
@@ -193,17 +272,16 @@ class Connection:
                     await asyncio.sleep(random.uniform(0, min(high, low * 2 ** min(failures - 1, 16))))
                 failures += 1
                 try:
+                    await self._locate()
                     async with asyncio.timeout(min(self._timeout, _GREETING_S)):
                         wire = await self._dial()
                         await self._greet(wire)
                 except DependencyDown as refusal:
-                    self._away = partial(DependencyDown, refusal.reason, f"{self.address}: {refusal.detail}")
+                    self._away = partial(DependencyDown, refusal.reason, f"{self.named}: {refusal.detail}")
                 except TimeoutError:
-                    self._away = partial(
-                        DependencyDown, "UNREACHABLE", f"{self.address}: no answer to a new connection"
-                    )
+                    self._away = partial(DependencyDown, "UNREACHABLE", f"{self.named}: no answer to a new connection")
                 except (OSError, ValueError) as error:  # ValueError: a name that cannot be looked up
-                    self._away = partial(DependencyDown, "UNREACHABLE", f"{self.address}: {error}")
+                    self._away = partial(DependencyDown, "UNREACHABLE", f"{self.named}: {error}")
                 else:
                     self._serve(wire)
                     await wire.closed.wait()
@@ -219,11 +297,14 @@ class Connection:
                 wire.die("the connection was closed here")
                 await wire.closed.wait()
 
+    async def _locate(self) -> None:
+        """Say in `address` where the next socket goes; here it is always the same."""
+
     async def _dial(self) -> Wire:
         address = self.address
 
         def make() -> Wire:
-            return Wire(self.flush, self._lost)
+            return Wire(self.flush, self._lost, self.leaves_on)
 
         if address.path:
             _, wire = await self._loop.create_unix_connection(make, address.path)
@@ -253,7 +334,11 @@ class Connection:
                 raise DependencyDown("REFUSED", str(outcome))
         if wire.why:
             raise DependencyDown("UNREACHABLE", wire.why)
+        await self._examine(wire)
         wire.answered = False
+
+    async def _examine(self, wire: Wire) -> None:
+        """`DependencyDown` if this is not the server that was meant."""
 
     def _serve(self, wire: Wire) -> None:
         for _ in range(len(self._queue)):
@@ -261,8 +346,8 @@ class Connection:
             if waiter.gone():
                 waiter.fail(self._away)
             else:
-                self.send(data, waiter)
-        self._away = partial(DependencyDown, "UNREACHABLE", f"{self.address}: it takes no more bytes")
+                self._add(data, waiter)
+        self._away = partial(DependencyDown, "UNREACHABLE", f"{self.named}: it takes no more bytes")
         self._wire = wire
         self._ready.set()
         self.flush()
@@ -272,14 +357,16 @@ class Connection:
             return
         self._wire = None
         self._ready.clear()
-        self._away = partial(DependencyDown, "UNREACHABLE", f"{self.address}: {wire.why}")
+        self._away = partial(DependencyDown, "UNREACHABLE", f"{self.named}: {wire.why}")
         self._watch()
+        if self._on_lost is not None:
+            self._on_lost()
 
     def _shut(self) -> None:
         self._closed = True
         if self._wire is not None:
             self._wire.die("the connection was closed here")
-        self._away = partial(DependencyDown, "CLOSED", f"the connection to {self.address} was closed here")
+        self._away = partial(DependencyDown, "CLOSED", f"the connection to {self.named} was closed here")
         while self._queue:
             self._drop().fail(self._away)
         self._watch()

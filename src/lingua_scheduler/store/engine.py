@@ -2,13 +2,18 @@
 
 What goes out in one tick is ordered: plain commands first, then scripts by rank, equal ranks in the order of
 their first calls, the items of a batch in the order of their calls. Ticks follow each other. There is one
-connection, so the engine executes them in this order. Only two things bend it:
+connection to each server, so the engine executes the calls of a cell in this order; on a Cluster, calls of different
+cells may overtake each other. Only three things bend it:
 
 - A lost connection. What was not written yet follows on the next one, in order; what was written may have
   been executed, or not, or (its bytes lie in the engine's socket) be executed even after its successors.
 - SCRIPT FLUSH by somebody else. Batches that met NOSCRIPT are sent again in their old order, after everything
   that is on its way and before everything newer. Only what followed them on the wire can have overtaken them,
   and only if somebody had loaded its script again by then.
+- On a Cluster, a slot that changes its server. A call that was turned away is sent again when all of its slot that
+  is on its way was answered; then it goes alone, and what is newer follows when it was served. Only what followed it on
+  the wire before it was turned away can have overtaken it, and only if the slot was whole again by then. Nothing is
+  sent to the new server while something is still with the old one. A command whose `cell` was not given has no order.
 """
 
 from __future__ import annotations
@@ -19,11 +24,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown
-from lingua_scheduler.store.address import parse_address
+from lingua_scheduler.store.address import Cluster, Sentinels, parse_place
 from lingua_scheduler.store.batch import Batch, Lane, Load
+from lingua_scheduler.store.cluster import ClusterCarrier
 from lingua_scheduler.store.connection import Connection
 from lingua_scheduler.store.keys import cell_key
 from lingua_scheduler.store.resp import encode, fail, failure_of_script
+from lingua_scheduler.store.sentinel import SentinelConnection
 from lingua_scheduler.store.wire import Call
 
 if TYPE_CHECKING:
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
+    from lingua_scheduler.store.address import Place
     from lingua_scheduler.store.batch import Read
     from lingua_scheduler.store.connection import Carrier
     from lingua_scheduler.store.scripts import Script
@@ -88,13 +96,13 @@ class Engine:
         patience_ms: int = 500,
     ) -> Self:
         """An engine that serves already; `DependencyDown` if it does not within `timeout_ms`."""
-        connection = Connection(parse_address(url), timeout_ms=timeout_ms, patience_ms=patience_ms)
+        carrier = _carrier(parse_place(url), timeout_ms, patience_ms)
         try:
-            await connection.ready()
+            await carrier.ready()
         except BaseException:
-            await connection.close()
+            await carrier.close()
             raise
-        return cls(connection, prefix, rules, clock, max_batch=max_batch)
+        return cls(carrier, prefix, rules, clock, max_batch=max_batch)
 
     async def __aenter__(self) -> Self:
         return self
@@ -144,19 +152,36 @@ class Engine:
         return future
 
     def command(self, *args: bytes | str | int, cell: str = "") -> asyncio.Future[Any]:
-        """Give a plain command; on a Cluster, `cell` is where its keys are."""
+        """Give a plain command; on a Cluster, `cell` is where its keys are, or somebody must send it on."""
         future: asyncio.Future[Any] = self._loop.create_future()
         if not self._scheduled:
             self._schedule()
         self._commands.append((encode(*args), Call(future, self._born), cell))
         return future
 
+    def everywhere(self, *args: bytes | str | int) -> dict[str, asyncio.Future[Any]]:
+        """Give a plain command to every server that has cells."""
+        born = self._loop.time()
+        answers: dict[str, asyncio.Future[Any]] = {}
+
+        def waiter_at(server: str) -> Call:
+            answers[server] = self._loop.create_future()
+            return Call(answers[server], born)
+
+        self._carrier.spread(encode(*args), waiter_at)
+        self._carrier.flush()
+        return answers
+
+    def one_cell_each(self, cell: str) -> dict[str, str]:
+        """A cell on every server: `cell` itself on its own, made-up ones on the others."""
+        return self._carrier.one_cell_each(cell)
+
     def _lane(self, script: Script, cell: str, width: int) -> Lane:
         if len(self._lanes) >= _MAX_LANES:
             self._lanes.clear()
-        keys = [cell_key(self.prefix, cell, name) for name in script.keys]
+        keys = [cell_key(self.prefix, cell, name) for name in (*script.keys, *self._carrier.guards)]
         head = encode("EVALSHA", script.sha, len(keys), *keys)
-        lane = Lane(script, cell, head[head.index(b"$") :], width)
+        lane = Lane(script, cell, len(keys), head[head.index(b"$") :], width)
         self._lanes[script.sha, cell] = lane
         return lane
 
@@ -181,7 +206,7 @@ class Engine:
             items, futures, reads = lane.items, lane.futures, lane.reads
             lane.items, lane.futures, lane.reads = [], [], []
             if lane.script.sha not in self._scripts:
-                self._load(lane.script, lane.cell, born)
+                self._load(lane.script, born)
             most = min(self._max_batch, lane.script.most)
             for start in range(0, len(items), most):
                 end = start + most
@@ -192,7 +217,7 @@ class Engine:
     def _encode(self, lane: Lane, items: list[bytes]) -> bytes:
         now = b"" if self._clock is None else b"%d" % self._clock()
         return b"*%d\r\n%b$%d\r\n%b\r\n%b%b" % (
-            5 + len(lane.script.keys) + lane.width * len(items),
+            5 + lane.keys + lane.width * len(items),
             lane.head,
             len(now),
             now,
@@ -209,9 +234,10 @@ class Engine:
     def _preamble(self) -> list[bytes]:
         return [_load_command(script) for script in self._scripts.values()]
 
-    def _load(self, script: Script, cell: str, born: float) -> None:
+    def _load(self, script: Script, born: float) -> None:
+        """Everywhere, whoever asked for it: somebody on another server will be next."""
         self._scripts[script.sha] = script
-        self._carrier.send(_load_command(script), Load(self, script, born), cell)
+        self._carrier.spread(_load_command(script), lambda _: Load(self, script, born))
 
     def loaded(self, script: Script, error: str) -> None:
         """A SCRIPT LOAD was answered."""
@@ -235,15 +261,22 @@ class Engine:
         self._on_way -= 1
         if self._again and not self._on_way:
             batches, self._again = self._again, []
-            loading = {(batch.script.sha, batch.cell): batch for batch in reversed(batches)}
-            for batch in loading.values():
-                self._load(batch.script, batch.cell, batches[0].born)
+            for script in {batch.script.sha: batch.script for batch in batches}.values():
+                self._load(script, batches[0].born)
             for batch in batches:
                 batch.sent_again = True
                 self._send(batch)
             self._carrier.flush()
             if self._scheduled:
                 self._flush()
+
+
+def _carrier(place: Place, timeout_ms: int, patience_ms: int) -> Carrier:
+    if isinstance(place, Cluster):
+        return ClusterCarrier(place, timeout_ms=timeout_ms, patience_ms=patience_ms)
+    if isinstance(place, Sentinels):
+        return SentinelConnection(place, timeout_ms=timeout_ms, patience_ms=patience_ms)
+    return Connection(place, timeout_ms=timeout_ms, patience_ms=patience_ms)
 
 
 def _load_command(script: Script) -> bytes:

@@ -174,6 +174,9 @@ OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
     Key("dead_ids", "zset", "", "dead letter id: 0; the order of `dead`", "as `dead`"),
 )
 
+#: A key of every tag that never exists. On a Cluster every script declares it: see `cluster.py`.
+GUARD: Final = "guard"
+
 OUTSIDE_KEY_NAMES: Final[tuple[str, ...]] = tuple(key.name for key in OUTSIDE_KEYS)
 CELL_KEY_NAMES: Final[tuple[str, ...]] = tuple(key.name for key in CELL_KEYS)
 

@@ -79,9 +79,12 @@ class Call:
 class Wire(asyncio.BufferedProtocol):
     """A socket from its connect to its loss. It is never used again after that."""
 
-    def __init__(self, on_writable: Callable[[], None], on_lost: Callable[[Wire], None]) -> None:
+    def __init__(self, on_writable: Callable[[], None], on_lost: Callable[[Wire], None], leaves_on: str = "") -> None:
+        """After an error reply that begins with `leaves_on` it leaves."""
         self._on_writable = on_writable
         self._on_lost = on_lost
+        self._leaves_on = leaves_on
+        self._leaving = ""
         self._reader = hiredis.Reader(notEnoughData=_NOTHING)
         # A view, not the bytearray: asyncio's TLS slices it to read on, and a slice of the latter is a copy.
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
@@ -100,7 +103,8 @@ class Wire(asyncio.BufferedProtocol):
     @property
     def writable(self) -> bool:
         """Whether bytes given to `write` have a chance to leave."""
-        return not (self._paused or self._dead or self._transport is None or self._transport.is_closing())
+        shut = self._paused or self._leaving or self._dead
+        return not (shut or self._transport is None or self._transport.is_closing())
 
     def write(self, data: bytes, waiters: Iterable[Waiter], size: int) -> None:
         """Send the calls of `waiters` in one piece. From here on they may have happened."""
@@ -108,6 +112,12 @@ class Wire(asyncio.BufferedProtocol):
         self.size += size
         if self._transport is not None:
             self._transport.write(data)
+
+    def leave(self, why: str) -> None:
+        """Write nothing more, and end with the last reply that is owed."""
+        self._leaving = why
+        if not self.waiters:
+            self.die(why)
 
     def die(self, why: str) -> None:
         """Give the socket up: every waiter's outcome is unknown."""
@@ -149,6 +159,10 @@ class Wire(asyncio.BufferedProtocol):
                 # Out of the line only after its answer: an error in here fails it with the others.
                 waiters[0].answer(reply)
                 self.size -= waiters.popleft().size
+                if self._leaves_on and isinstance(reply, hiredis.ReplyError) and str(reply).startswith(self._leaves_on):
+                    self.leave(f"the engine answered {self._leaves_on}")
+            if self._leaving and not waiters:
+                self.die(self._leaving)
         except hiredis.ProtocolError as error:
             self.die(f"the engine sent what is no reply: {error}")
 

@@ -245,12 +245,3 @@ async def test_a_cell_is_marked_even_when_the_memory_is_full(start: Start) -> No
     server = start("--maxmemory", "1")
     async with open_engine(Settings.model_validate({"engine": {"url": server.url}})) as (engine, _):
         assert await written_schema(engine, "c0") == b"%d" % SCHEMA
-
-
-@pytest.mark.parametrize("scheme", ["redis+sentinel", "redis+cluster"])
-async def test_the_app_says_that_sentinel_and_cluster_are_not_served_yet(scheme: str) -> None:
-    settings = Settings.model_validate({"engine": {"url": f"{scheme}://:zq@engine:7000"}})
-    with pytest.raises(EngineUnfit, match=r"not served yet; served are one server by redis://") as caught:
-        async with open_engine(settings):
-            pass
-    assert "zq" not in str(caught.value)

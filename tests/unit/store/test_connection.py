@@ -90,6 +90,31 @@ async def test_a_large_call_passes_while_the_engine_reads_slowly(proxy: Proxy) -
     await connection.close()
 
 
+class Picky(Connection):
+    """As a Sentinel's connection is: where nothing can be written, somebody else must be looked for."""
+
+    leaves_on = "READONLY"
+
+
+async def test_whoever_answers_readonly_is_left_when_everything_was_answered(own_server: Server) -> None:
+    async with Proxy(own_server.path) as proxy:
+        connection = Picky(parse_address(proxy.url), timeout_ms=30_000, patience_ms=30_000)
+        await connection.ready()
+        await connection.call("SET", "a", 1)
+        await connection.call("REPLICAOF", "127.0.0.1", 1)
+        calls = [connection.call("SET", "a", 2), connection.call("GET", "a"), connection.call("INCR", "a")]
+        refused, read, too = await asyncio.gather(*calls, return_exceptions=True)
+        for error in (refused, too):
+            assert isinstance(error, DependencyDown)
+            assert error.reason == "READONLY"
+        assert read == b"1"
+        await proxy.accepted_more_than(1)
+        await connection.call("REPLICAOF", "NO", "ONE")
+        assert await connection.call("INCR", "a") == 2
+        assert proxy.accepted == 2
+        await connection.close()
+
+
 async def test_a_stopped_engine_fails_calls_in_time_and_serves_again_by_itself(
     own_server: Server, tmp_path: Path
 ) -> None:
