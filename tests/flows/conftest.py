@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pytest
 
@@ -13,6 +13,25 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.support.servers import Server
+
+
+#: What also runs on a Cluster: between them these run every script that has a flow or a view.
+ON_A_CLUSTER: Final = {
+    *("test_admit", "test_audio", "test_counts", "test_enter_session", "test_explain_job", "test_fleet"),
+    *("test_mailbox", "test_pairing", "test_place", "test_sessions", "test_submit_waiting", "test_views"),
+}
+#: What also runs behind Sentinels, where only the way to the server is another.
+BEHIND_SENTINELS: Final = {"test_fleet", "test_sessions", "test_submit_waiting"}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each kind of engine for the chosen ones, unless the run was told which engine to take."""
+    name = metafunc.module.__name__.rpartition(".")[2]
+    if "server" not in metafunc.fixturenames or metafunc.config.getoption("--engine") != "plain":
+        return
+    kinds = [kind for kind, chosen in (("cluster", ON_A_CLUSTER), ("sentinel", BEHIND_SENTINELS)) if name in chosen]
+    if kinds:
+        metafunc.parametrize("server", ["plain", *kinds], indirect=True, scope="session")
 
 
 class MakeWorld(Protocol):

@@ -31,7 +31,7 @@ async def engine(server: Server) -> AsyncIterator[Engine]:
 
 async def test_scripts_go_by_the_engine_s_clock(engine: Engine) -> None:
     async def now_ms() -> int:
-        seconds, micros = await engine.command("TIME")
+        seconds, micros = await engine.command("TIME", cell=CELL)
         return int(seconds) * 1000 + int(micros) // 1000
 
     before = await now_ms()

@@ -368,13 +368,13 @@ async def test_a_node_that_is_renewed_without_naming_its_process_has_none_that_w
 async def test_a_node_may_come_back_when_memory_is_full(world: World) -> None:
     """Everything that frees something must work then, and without nodes nothing is freed."""
     await join(world)
-    await world.engine.command("CONFIG", "SET", "maxmemory", "1")
+    await asyncio.gather(*world.engine.everywhere("CONFIG", "SET", "maxmemory", "1").values())
     try:
         answers = (await join(world, process_id="p"), await join(world, "n2"))
         with pytest.raises(DependencyDown, match="OOM"):
             await place(world)
     finally:
-        await world.engine.command("CONFIG", "SET", "maxmemory", "0")
+        await asyncio.gather(*world.engine.everywhere("CONFIG", "SET", "maxmemory", "0").values())
     assert [answer.how for answer in answers] == ["NEW_PROCESS", "NEW"]
 
 

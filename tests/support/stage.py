@@ -186,7 +186,7 @@ def served(
 
 async def calls(world: World) -> Counter[str]:
     """How often each command was executed so far, inside scripts too."""
-    lines = (await world.engine.command("INFO", "commandstats")).decode().splitlines()
+    lines = (await world.engine.command("INFO", "commandstats", cell=CELL)).decode().splitlines()
     return Counter(
         {
             line.split(":")[0].removeprefix("cmdstat_"): int(line.split("calls=")[1].split(",")[0])

@@ -40,9 +40,13 @@ class World:
 
     async def keys(self) -> int:
         """How many keys of this world exist. (SCAN, not KEYS: the engine is shared.)"""
+        return sum([await self._keys_beside(cell) for cell in self.engine.one_cell_each(CELL).values()])
+
+    async def _keys_beside(self, cell: str) -> int:
         found, cursor = 0, b"0"
+        words = ("MATCH", f"{self.engine.prefix}:*", "COUNT", 1000)
         while True:
-            cursor, page = await self.engine.command("SCAN", cursor, "MATCH", f"{self.engine.prefix}:*", "COUNT", 1000)
+            cursor, page = await self.engine.command("SCAN", cursor, *words, cell=cell)
             found += len(page)
             if cursor == b"0":
                 return found
