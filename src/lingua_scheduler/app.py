@@ -19,6 +19,7 @@ from lingua_scheduler.front.door import Door
 from lingua_scheduler.front.handlers import attempts, audio, fleet, health, instances, jobs, nodes
 from lingua_scheduler.front.handlers.documents import with_documents
 from lingua_scheduler.front.hearing import Hearing
+from lingua_scheduler.front.hints import Hints
 from lingua_scheduler.front.letters import Letters
 from lingua_scheduler.front.mailbox import Mailboxes
 from lingua_scheduler.front.nodes.orphans import hand_over_nodes
@@ -37,6 +38,7 @@ from lingua_scheduler.loops.relayer import Relayer
 from lingua_scheduler.loops.undertaker import Undertaker
 from lingua_scheduler.loops.watcher import Watcher
 from lingua_scheduler.store.address import parse_place
+from lingua_scheduler.store.channel import Ear
 from lingua_scheduler.store.checks import check_engine, check_schema
 from lingua_scheduler.store.embedded import Embedded
 from lingua_scheduler.store.engine import Engine
@@ -128,7 +130,8 @@ def desk_of(app: App) -> Desk:
         instance_id=app.instance_id,
     )
     desk.sessions = Sessions(desk)
-    desk.delivery = Delivery(engine, desk.links, app.submitter, desk.sessions, desk.neighbours)
+    desk.hints = Hints(engine, desk.sessions, desk.neighbours)
+    desk.delivery = Delivery(engine, desk.links, app.submitter, desk.hints, desk.neighbours)
     desk.hearing = Hearing(engine, cell, desk.links, desk.delivery, desk.sessions, desk.neighbours)
     desk.mailboxes = Mailboxes(engine, cell, desk.delivery.mailbox_bell)
     return desk
@@ -161,7 +164,7 @@ async def among_others(app: App, desk: Desk, roster: Roster) -> AsyncIterator[No
         ring=partial(await_letter, bell, desk.instance_id, settings.inbox_block_ms),
     )
     undertaker = Undertaker(engine, loops.inherit_interval_ms, settings.presence_beat_ms, postman, bereave)
-    async with bell:
+    async with bell, Ear(app.url, desk.hints.channel, desk.hints.hear):
         await presence.turn()
         async with presence, postman, undertaker:
             yield

@@ -15,6 +15,7 @@ from lingua_scheduler.front.ask import Ask, Submitted
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.delivery import Delivery
 from lingua_scheduler.front.hearing import Hearing
+from lingua_scheduler.front.hints import Hints
 from lingua_scheduler.front.nodes.links import Links
 from lingua_scheduler.front.nodes.socket import serve_node
 from lingua_scheduler.loops.reaper import Reaper
@@ -137,7 +138,8 @@ async def opened(url: str, serve: Serve = serve_node, **flags: object) -> AsyncI
     async with open_door(url, (), serve_node=serve, **({"server__drain_ms": 100} | flags)) as door:  # type: ignore[arg-type]
         desk, listeners = door.desk, Listeners()
         desk.links, desk.sessions = Links(), listeners  # type: ignore[assignment] # what they hear is all they need
-        desk.delivery = Delivery(desk.engine, desk.links, desk.submitter, listeners, desk.neighbours)
+        desk.hints = Hints(desk.engine, listeners, desk.neighbours)
+        desk.delivery = Delivery(desk.engine, desk.links, desk.submitter, desk.hints, desk.neighbours)
         desk.hearing = Hearing(desk.engine, CELL, desk.links, desk.delivery, listeners, desk.neighbours)
 
         async def hear(event: Event) -> None:

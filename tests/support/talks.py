@@ -13,6 +13,7 @@ from websockets.exceptions import ConnectionClosed
 
 from lingua_scheduler.front.delivery import Delivery
 from lingua_scheduler.front.hearing import Hearing
+from lingua_scheduler.front.hints import Hints
 from lingua_scheduler.front.nodes.links import Links
 from lingua_scheduler.front.nodes.socket import serve_node
 from lingua_scheduler.front.sessions.sessions import Sessions
@@ -46,7 +47,8 @@ async def open_instance(url: str, **flags: Any) -> AsyncIterator[Open]:
         desk = instance.desk
         engine, cell = desk.engine, desk.cell
         desk.links, desk.sessions = Links(), Sessions(desk)
-        desk.delivery = Delivery(engine, desk.links, desk.submitter, desk.sessions, desk.neighbours)
+        desk.hints = Hints(engine, desk.sessions, desk.neighbours)
+        desk.delivery = Delivery(engine, desk.links, desk.submitter, desk.hints, desk.neighbours)
         desk.hearing = Hearing(engine, cell, desk.links, desk.delivery, desk.sessions, desk.neighbours)
 
         async def hear(event: Event) -> None:

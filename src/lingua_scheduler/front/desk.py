@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.front.auth import Auth
     from lingua_scheduler.front.delivery import Delivery
     from lingua_scheduler.front.hearing import Hearing
+    from lingua_scheduler.front.hints import Hints
     from lingua_scheduler.front.mailbox import Mailboxes
     from lingua_scheduler.front.sessions.sessions import Sessions
     from lingua_scheduler.front.submit import Submitter
@@ -55,6 +56,7 @@ class Desk:
     neighbours: Neighbours = field(init=False)
     #: These need a desk themselves, so they come last.
     sessions: Sessions = field(init=False)
+    hints: Hints = field(init=False)
     delivery: Delivery = field(init=False)
     hearing: Hearing = field(init=False)
     mailboxes: Mailboxes = field(init=False)

@@ -94,6 +94,8 @@ class Connection:
     guards: tuple[str, ...] = ()
     #: Begins the error reply after which another connection is made.
     leaves_on = ""
+    #: Told what comes over a channel that the preamble subscribes to.
+    on_message: Callable[[bytes], None] | None = None
 
     def __init__(
         self,
@@ -304,7 +306,7 @@ class Connection:
         address = self.address
 
         def make() -> Wire:
-            return Wire(self.flush, self._lost, self.leaves_on)
+            return Wire(self.flush, self._lost, self.leaves_on, self.on_message)
 
         if address.path:
             _, wire = await self._loop.create_unix_connection(make, address.path)

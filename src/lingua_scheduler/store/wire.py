@@ -79,8 +79,15 @@ class Call:
 class Wire(asyncio.BufferedProtocol):
     """A socket from its connect to its loss. It is never used again after that."""
 
-    def __init__(self, on_writable: Callable[[], None], on_lost: Callable[[Wire], None], leaves_on: str = "") -> None:
-        """After an error reply that begins with `leaves_on` it leaves."""
+    def __init__(
+        self,
+        on_writable: Callable[[], None],
+        on_lost: Callable[[Wire], None],
+        leaves_on: str = "",
+        on_message: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """After an error reply that begins with `leaves_on` it leaves. Who has subscribed hears by `on_message`."""
+        self._on_message = on_message
         self._on_writable = on_writable
         self._on_lost = on_lost
         self._leaves_on = leaves_on
@@ -153,6 +160,9 @@ class Wire(asyncio.BufferedProtocol):
         self.answered = True
         try:
             while (reply := reader.gets()) is not _NOTHING:
+                if self._on_message is not None and type(reply) is list and reply[0] == b"message":
+                    self._on_message(reply[2])
+                    continue
                 if not waiters:
                     self.die("the engine sent a reply that nobody asked for")
                     return

@@ -39,6 +39,20 @@ async def test_in_a_session_with_its_audio(here: Scheduler, there: Scheduler) ->
         assert [end["utterance_index"] for end in ends] == [0, 1, 2]
 
 
+async def test_a_session_sees_what_its_node_elsewhere_does(here: Scheduler, there: Scheduler) -> None:
+    async with there.node() as node, here.client() as client:
+        await node.register(features=ACKS)
+        await client.init()
+        await client.utter(0)
+        job = await node.job()
+        await node.say("job_ack", job_id=job["job_id"], attempt_id=1, node_id="node-1")
+        await client.next("ui_event", event="NODE_ACCEPTED")
+        await node.say("asr_partial", job_id=job["job_id"], node_id="node-1", text="hel", utterance_index=0)
+        assert (await client.next("asr_partial"))["text"] == "hel"
+        await node.result(job)
+        await client.end_of(0)
+
+
 async def test_a_node_elsewhere_hears_that_nobody_wants_its_job(here: Scheduler, there: Scheduler) -> None:
     async with there.node() as node:
         await node.register(features=ACKS)

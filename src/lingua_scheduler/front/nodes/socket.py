@@ -157,7 +157,7 @@ class _Servant:
             case Pass(message):
                 errand = self._desk.delivery.errands.get(message.job_id, self._link.node_id)
                 if errand is not None:
-                    self._desk.sessions.partial(errand, message)
+                    self._desk.hints.partial(errand, message)
             case Beat():
                 await self._under_way.room(MAX_UNDER_WAY)
                 self._under_way.walk(self._beat(act), "a heartbeat")

@@ -1,0 +1,85 @@
+"""What a session should hear soon, and can do without, when its node is with another instance.
+
+That its node has accepted a job, and what it has understood so far. It travels by Pub/Sub, to the instance that made
+the job, and may be lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+
+from lingua_scheduler.core.owner import mark_in, mark_of
+from lingua_scheduler.front.assignment import Errand
+from lingua_scheduler.protocol.node import NodeAsrPartial
+from lingua_scheduler.store.channel import publish
+
+if TYPE_CHECKING:
+    from lingua_scheduler.front.neighbours import Neighbours
+    from lingua_scheduler.store.engine import Engine
+
+log = logging.getLogger(__name__)
+
+
+class Hinted(Protocol):
+    """Sessions, as far as they hear of what may be lost."""
+
+    def accepted(self, errand: Errand) -> None: ...
+
+    def partial(self, errand: Errand, message: NodeAsrPartial) -> None: ...
+
+
+class Hint(msgspec.Struct, array_like=True, frozen=True):
+    """That a node accepted an errand, or what it has understood of it so far."""
+
+    errand: Errand
+    partial: NodeAsrPartial | None = None
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(Hint).decode
+
+
+def channel_of(prefix: str, mark: str) -> str:
+    """Where an instance listens."""
+    return f"{prefix}:hints:{mark}"
+
+
+class Hints:
+    """Tells the sessions here, and the instance that made the job if that is another."""
+
+    def __init__(self, engine: Engine, sessions: Hinted, neighbours: Neighbours) -> None:
+        self._engine = engine
+        self._sessions = sessions
+        self._neighbours = neighbours
+        #: Where this instance listens.
+        self.channel = channel_of(engine.prefix, mark_of(neighbours.instance_id))
+
+    def accepted(self, errand: Errand) -> None:
+        """A node has a job."""
+        self._sessions.accepted(errand)
+        self._pass_on(Hint(errand))
+
+    def partial(self, errand: Errand, message: NodeAsrPartial) -> None:
+        """What a node has understood so far."""
+        self._sessions.partial(errand, message)
+        self._pass_on(Hint(errand, message))
+
+    def _pass_on(self, hint: Hint) -> None:
+        job_id = hint.errand.job_id
+        if not self._neighbours.is_at_home(job_id):
+            publish(self._engine, channel_of(self._engine.prefix, mark_in(job_id)), _encode(hint))
+
+    def hear(self, word: bytes) -> None:
+        """What another instance says. Of what makes no sense, as another release may say, nothing is lost either."""
+        try:
+            hint: Any = _decode(word)
+        except msgspec.MsgspecError as error:
+            log.debug("a hint that nobody understands: %s", error)
+            return
+        if hint.partial is None:
+            self._sessions.accepted(hint.errand)
+        else:
+            self._sessions.partial(hint.errand, hint.partial)

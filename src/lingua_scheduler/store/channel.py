@@ -1,0 +1,104 @@
+"""What may be lost: words from one instance to another by Pub/Sub. Who is not there, or slow, misses them."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import random
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.errors import DependencyDown, LinguaError, ScriptFailed
+from lingua_scheduler.store.address import Cluster, Sentinels, parse_place
+from lingua_scheduler.store.connection import Connection
+from lingua_scheduler.store.resp import encode
+from lingua_scheduler.store.sentinel import SentinelConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Any, Self
+
+    from lingua_scheduler.store.address import Place
+    from lingua_scheduler.store.engine import Engine
+    from lingua_scheduler.store.wire import Wire
+
+_PING_S: Final = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class _AnyOfThem(Connection):
+    """To any server of a Cluster: what is published at one is heard at all."""
+
+    def __init__(self, place: Cluster) -> None:
+        self._seeds = place.seeds
+        super().__init__(place.seeds[0])
+
+    async def _locate(self) -> None:
+        self.address = random.choice(self._seeds)
+
+
+class _Watched(SentinelConnection):
+    """To whom the Sentinels name as the primary. What is said there is heard at its replicas, too."""
+
+    async def _examine(self, wire: Wire) -> None:
+        """Who listens may ask for nothing else."""
+
+
+class Ear:
+    """Listens to a channel, on a connection of its own, again whenever that was lost."""
+
+    def __init__(self, url: str, name: str, hear: Callable[[bytes], None]) -> None:
+        self._url = url
+        self._name = name
+        self._hear = hear
+        self._connection: Connection
+        self._pinging: asyncio.Task[None]
+
+    async def __aenter__(self) -> Self:
+        self._connection = _connection(parse_place(self._url))
+        self._connection.on_message = self._hear
+        self._connection.preamble = lambda: [encode("SUBSCRIBE", self._name)]
+        self._pinging = asyncio.create_task(self._ping())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pinging.cancel()
+        await self._connection.close()
+
+    async def listens(self) -> None:
+        """Wait until what is said is heard."""
+        await self._connection.ready()
+
+    async def _ping(self) -> None:
+        """Who only listens does not notice that nobody is there."""
+        while True:
+            await asyncio.sleep(_PING_S)
+            with suppress(LinguaError):
+                await self._connection.call("PING")
+
+
+def _connection(place: Place) -> Connection:
+    if isinstance(place, Cluster):
+        return _AnyOfThem(place)
+    return _Watched(place) if isinstance(place, Sentinels) else Connection(place)
+
+
+def publish(engine: Engine, name: str, word: bytes) -> None:
+    """Say it, and wait for nothing."""
+    engine.command("PUBLISH", name, word, cell=name).add_done_callback(_forget)
+
+
+def _forget(said: asyncio.Future[Any]) -> None:
+    error = None if said.cancelled() else said.exception()
+    if isinstance(error, ScriptFailed) or (isinstance(error, DependencyDown) and error.reason == "NOPERM"):
+        _say_once(str(error))
+
+
+@functools.cache
+def _say_once(why: str) -> None:
+    log.warning("other instances are not told what may be lost: %s", why)
