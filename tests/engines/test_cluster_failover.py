@@ -126,6 +126,26 @@ async def knows(engine: Engine, primary: Node) -> None:
         await asyncio.sleep(0.01)
 
 
+async def test_what_was_never_written_to_a_dead_primary_goes_to_the_next(own_cluster: Sixpack) -> None:
+    home = own_cluster.primary_of(SLOT)
+    heir = own_cluster.replica_of(home)
+    long_ms = 10_000
+    url, prefix = own_cluster.url, secrets.token_hex(4)
+    async with await Engine.connect(url, prefix, timeout_ms=long_ms, patience_ms=long_ms) as engine:
+        tally = Tally(engine, CELL)
+        await tally.enter()
+        table = engine._carrier._topology.table  # type: ignore[attr-defined]  # it is a Cluster's
+        home.server.stop()
+        await until(lambda: not table[SLOT].serves)
+        waiting = [asyncio.create_task(tally.enter()) for _ in range(5)]
+        await asyncio.sleep(0)
+        heir.ask("CLUSTER", "FAILOVER", "TAKEOVER")
+        await asyncio.gather(*waiting)
+        assert len(tally.confirmed) == 6
+        assert await tally.entered() == sorted(tally.confirmed)
+        await tally.check()
+
+
 async def test_all_servers_gone_and_back_and_nobody_had_to_do_anything(own_cluster: Sixpack) -> None:
     async with await Engine.connect(own_cluster.url, secrets.token_hex(4)) as engine:
         tally = Tally(engine, CELL)

@@ -239,19 +239,25 @@ class ClusterCarrier:
 
     def _redrawn(self, before: Table, unsent: list[Waiter]) -> None:
         """Nobody goes to a slot's new server while somebody is still on his way to the old one."""
-        table = self._topology.table
-        for slot in self._on_way:
-            if slot != ANY and before[slot] is not table[slot]:
-                self._lines.setdefault(slot, Line())
+        errands: list[Errand] = []
         for waiter in unsent:
-            if not isinstance(waiter, Errand):
+            if isinstance(waiter, Errand):
+                self._take_out(waiter)
+                waiter.guest_at = None
+                errands.append(waiter)
+            else:
                 waiter.fail(self._nobody)
-                continue
-            self._take_out(waiter)
-            waiter.guest_at = None
-            self._lines.setdefault(waiter.slot, Line()).add(waiter)
+        for slot in self._on_way:
+            if slot != ANY and before[slot] is not self._topology.table[slot]:
+                self._lines.setdefault(slot, Line())
+        for errand in errands:
+            if (line := self._lines.get(errand.slot)) is not None:
+                line.add(errand)
+            else:
+                self._post(errand)
         for slot, line in list(self._lines.items()):
             self._go_on(slot, line)
+        self.flush()
 
 
 def _closed() -> DependencyDown:
