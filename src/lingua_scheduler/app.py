@@ -138,7 +138,7 @@ def desk_of(app: App) -> Desk:
 
 
 @asynccontextmanager
-async def among_others(app: App, desk: Desk, roster: Roster) -> AsyncIterator[None]:
+async def among_others(app: App, desk: Desk, presence: PresenceKeeper) -> AsyncIterator[None]:
     """Be one of several instances: be there, read what the others write, and take over from who is gone.
 
     At the end nobody writes any more when everything else is over; what nobody read by then, another reads.
@@ -153,7 +153,6 @@ async def among_others(app: App, desk: Desk, roster: Roster) -> AsyncIterator[No
         engine.prefix,
         timeout_ms=settings.inbox_block_ms + app.settings.engine.call_timeout_ms,
     )
-    presence = PresenceKeeper(engine, settings.presence_beat_ms, desk.describe, roster.renew_all)
     loops, letters = app.settings.loops, Letters(desk, app.submitter.hear)
     postman = Postman(
         engine,
@@ -189,10 +188,13 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
         app = App(settings, engine, embedded)
         desk = desk_of(app)
         roster = Roster(engine, app.cell, desk.links, desk.delivery.errands)
+        beat_ms = settings.instance.presence_beat_ms
+        presence = PresenceKeeper(engine, beat_ms, desk.describe, roster.renew_all)
 
         async def refill() -> None:
             await roster.renew_all()
             desk.sessions.reopen()
+            presence.wake()
 
         watcher = Watcher(
             engine,
@@ -209,7 +211,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
         desk.started_at_ms = desk.clock()
         desk.url = url_of(bound)
         async with (
-            among_others(app, desk, roster),
+            among_others(app, desk, presence),
             looking_after(app, desk.hearing.hear) as relayer,
             Keeper(settings.nodes.socket_beat_ms, roster.keep_all),
             watcher,
@@ -221,6 +223,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
                     yield Serving(app, desk, server)
                 finally:
                     desk.drain()
+                    presence.wake()
                     # While the nodes are still here: what was said so far is brought on its way.
                     await desk.sessions.close()
             await desk.delivery.close()

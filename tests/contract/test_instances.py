@@ -74,6 +74,19 @@ async def test_what_another_holds_is_seen_with_its_next_beat(two: list[House]) -
     await eventually(is_draining)
 
 
+async def test_after_the_engine_was_emptied_an_instance_is_there_again_before_its_next_beat(store: Server) -> None:
+    flags: dict[str, Any] = {"instance.presence_ttl_ms": 3_600_000, "instance.presence_beat_ms": 600_000}
+    async with House(store.url, **flags, **{"instance.id": "first"}).open() as house:
+        engine = house.serving.app.engine
+        await engine.command("FLUSHALL")
+        assert not (await look(engine, "first"))[0]
+
+        async def is_there() -> bool:
+            return (await look(engine, "first"))[0]
+
+        await eventually(is_there)
+
+
 async def test_the_cluster_in_numbers(two: list[House]) -> None:
     first = two[0]
     engine = first.serving.app.engine

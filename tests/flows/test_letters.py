@@ -51,6 +51,16 @@ async def test_nobody_writes_to_who_is_gone(world: World) -> None:
     assert await look(world.engine, "a") == (False, 0, 0)
 
 
+async def test_nobody_writes_where_somebody_took_the_inbox_away_by_hand(world: World) -> None:
+    await arrive(world.engine, "a")
+    await world.engine.command("DEL", key(world.engine, "a", "inbox"))
+    assert code_of(await post(world.engine, "a", letter())) == "INSTANCE_GONE"
+    assert await world.engine.command("EXISTS", key(world.engine, "a", "inbox")) == 0
+    await arrive(world.engine, "a")
+    await send(world.engine, "a", "one")
+    assert await read(world.engine, "a") == ["one"]
+
+
 async def test_a_full_inbox_refuses_and_loses_nothing(make_world: MakeWorld) -> None:
     world = await make_world(Rules(inbox_max=2))
     await arrive(world.engine, "a")

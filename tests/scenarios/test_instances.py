@@ -151,7 +151,7 @@ async def test_an_instance_that_only_slept_is_there_again_and_says_what_happened
             return await dead_letters(running["b"]) == sent | more
 
         await eventually(is_handled)
-    assert "instance a was not heard of for so long that it was taken for gone" in capfd.readouterr().err
+    assert "the presence of instance a had ended" in capfd.readouterr().err
 
 
 async def test_an_instance_that_ends_says_so_and_is_gone_at_once(store: Server) -> None:
@@ -160,6 +160,28 @@ async def test_an_instance_that_ends_says_so_and_is_gone_at_once(store: Server) 
         assert await running["a"].stop(signal.SIGTERM) == 0
         assert list(await seen_by(running["b"])) == ["b"]
         assert await write(engine, "a", "late") == set()
+
+
+async def test_that_an_instance_drains_is_told_at_once(store: Server) -> None:
+    seldom = {"LINGUA_INSTANCE__PRESENCE_TTL_MS": "3600000", "LINGUA_INSTANCE__PRESENCE_BEAT_MS": "600000"}
+    async with Scheduler(store.url) as doors, Scheduler(store.url, **seldom) as other:
+        await doors.post("/v1/node/register", {"node_id": "n1", "semantic_langs": ["en", "zh"]})
+        job_id = (await doors.dispatch())["job_id"]
+        # Whoever waits for the end of a job holds up the stop, for a while. He has asked when the first is answered.
+        answers, asking = await asyncio.open_connection("127.0.0.1", other.port)
+        for path in ("/livez", f"/v1/job/{job_id}?wait_ms=15000"):
+            asking.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        await answers.readuntil(b'{"ok":true}')
+        os.kill(other.pid, signal.SIGTERM)
+
+        async def is_told() -> bool:
+            return [one["url"] for one in (await doors.get("/v1/instances?draining=true"))["instances"]] == [other.url]
+
+        await eventually(is_told)
+        await doors.post("/v1/job/cancel", {"job_id": job_id})
+        assert b"CANCELLED" in await answers.read()
+        asking.close()
+        await asking.wait_closed()
 
 
 async def test_an_instance_that_starts_again_under_its_name_reads_what_it_had_taken(store: Server) -> None:

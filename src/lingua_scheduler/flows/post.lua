@@ -12,7 +12,8 @@ for i = 3, #ARGV do
   elseif redis.call("XLEN", KEY.inbox) >= rules[RULE.inbox_max] then
     answer = { "INBOX_FULL" }
   else
-    answer = { "SENT", redis.call("XADD", KEY.inbox, "*", "letter", ARGV[i]) }
+    local number = redis.call("XADD", KEY.inbox, "NOMKSTREAM", "*", "letter", ARGV[i])
+    answer = number and { "SENT", number } or { "INSTANCE_GONE" }
   end
   answers[#answers + 1] = cmsgpack.pack(answer)
 end

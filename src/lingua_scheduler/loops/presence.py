@@ -57,8 +57,8 @@ class PresenceKeeper(Loop):
             return True
         if self._was_heard and not appeared.was_there:
             log.error(
-                "instance %s was not heard of for so long that it was taken for gone: meanwhile nobody wrote to it, "
-                "and others took over its letters",
+                "the presence of instance %s had ended: it was not heard of in time, or the engine was emptied. "
+                "Meanwhile nobody wrote to it, and others took over its letters",
                 presence.instance,
             )
             self._has_returned = True

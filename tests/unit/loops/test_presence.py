@@ -91,7 +91,7 @@ async def test_who_was_taken_for_gone_says_so_and_is_there_again(
     assert caplog.text == ""
     await die(world.engine, "a")
     await keeper.turn()
-    assert "was taken for gone" in caplog.text
+    assert "the presence of instance a had ended" in caplog.text
     assert (await look(world.engine, "a"))[0]
 
 
