@@ -58,6 +58,7 @@ async def test_whoever_takes_a_caller_finds_his_node(several: Several) -> None:
     assert await several.instances() == {worker["instance_id"] for worker in several.ready["workers"]}
     async with several.node() as node:
         await node.register(slots=8)
+        await node.is_ready()
         for number in range(12):
             # Each on a connection of its own, and so at any of the instances.
             caller = Doors()

@@ -8,6 +8,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any, Final, Self
 
+import httpx2
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
@@ -179,6 +180,13 @@ class Node(Peer):
         self.epoch = ack["epoch"]
         await self.beat()
         return ack
+
+    async def is_ready(self) -> None:
+        """Wait until its beat has arrived: from then on any instance may give it jobs."""
+        async with asyncio.timeout(PATIENCE_S), httpx2.AsyncClient() as http:
+            url = f"http://127.0.0.1:{self._port}/v1/nodes/{self.node_id}"
+            while (await http.get(url)).json()["reported"] != "ready":  # noqa: ASYNC110 - there is no event
+                await asyncio.sleep(0.005)
 
     async def beat(self, **said: Any) -> None:
         """A heartbeat as field nodes send it."""

@@ -16,6 +16,7 @@ ACKS = ("job_ack", "job_started", "job_stopped")
 async def test_over_http(here: Scheduler, there: Scheduler, features: tuple[str, ...]) -> None:
     async with there.node() as node:
         await node.register(features=features)
+        await node.is_ready()
         placed = await here.dispatch()
         job = await node.job(job_id=placed["job_id"])
         assert job["trace_id"] == placed["trace_id"]
@@ -28,6 +29,7 @@ async def test_over_http(here: Scheduler, there: Scheduler, features: tuple[str,
 async def test_in_a_session_with_its_audio(here: Scheduler, there: Scheduler) -> None:
     async with there.node() as node, here.client() as client:
         await node.register()
+        await node.is_ready()
         await client.init()
         for index in range(3):
             await client.utter(index)
@@ -42,6 +44,7 @@ async def test_in_a_session_with_its_audio(here: Scheduler, there: Scheduler) ->
 async def test_a_session_sees_what_its_node_elsewhere_does(here: Scheduler, there: Scheduler) -> None:
     async with there.node() as node, here.client() as client:
         await node.register(features=ACKS)
+        await node.is_ready()
         await client.init()
         await client.utter(0)
         job = await node.job()
@@ -56,6 +59,7 @@ async def test_a_session_sees_what_its_node_elsewhere_does(here: Scheduler, ther
 async def test_a_node_elsewhere_hears_that_nobody_wants_its_job(here: Scheduler, there: Scheduler) -> None:
     async with there.node() as node:
         await node.register(features=ACKS)
+        await node.is_ready()
         placed = await here.dispatch()
         job = await node.job()
         await here.post("/v1/job/cancel", {"job_id": placed["job_id"], "reason": "wrong number"})
@@ -67,5 +71,6 @@ async def test_a_node_elsewhere_hears_that_nobody_wants_its_job(here: Scheduler,
 async def test_an_operator_drains_a_node_elsewhere(here: Scheduler, there: Scheduler) -> None:
     async with there.node() as node:
         await node.register()
+        await node.is_ready()
         await here.post("/v1/nodes/node-1/drain", {})
         assert (await node.next("node_control"))["command"] == "drain"

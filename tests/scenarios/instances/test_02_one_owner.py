@@ -11,9 +11,11 @@ if TYPE_CHECKING:
 async def test_of_a_node(here: Scheduler, there: Scheduler) -> None:
     async with there.node() as older, here.node() as newer:
         await older.register()
+        await older.is_ready()
         placed = await there.dispatch()
         job = await older.job()
         await newer.register(epoch=older.epoch, running=[{"job_id": job["job_id"], "attempt_id": 1}])
+        await newer.is_ready()
         assert (await older.gone())[0] == 4409
         await newer.result(job)
         ended = await there.ended(placed["job_id"])
@@ -26,6 +28,7 @@ async def test_of_a_node(here: Scheduler, there: Scheduler) -> None:
 async def test_of_a_session(here: Scheduler, there: Scheduler) -> None:
     async with there.node() as node, there.client() as older, here.client() as newer:
         await node.register(slots=4)
+        await node.is_ready()
         token = (await older.init())["resume_token"]
         await older.utter(0)
         job = await node.job()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 async def test_a_node_keeps_its_job(here: Scheduler, there: Scheduler, says_what_it_runs: bool) -> None:
     async with there.node() as node:
         await node.register()
+        await node.is_ready()
         placed = await here.dispatch()
         job = await node.job()
         await there.stop(signal.SIGKILL)
@@ -25,6 +26,7 @@ async def test_a_node_keeps_its_job(here: Scheduler, there: Scheduler, says_what
         async with here.node() as back:
             said: dict[str, Any] = {"epoch": node.epoch, "running": [{"job_id": job["job_id"], "attempt_id": 1}]}
             await back.register(**(said if says_what_it_runs else {}))
+            await back.is_ready()
             await back.result(job)
             ended = await here.ended(placed["job_id"])
             assert (ended["state"], ended["attempt_id"]) == ("FINISHED", 1)
@@ -35,6 +37,7 @@ async def test_a_node_that_does_not_come_back_is_given_up_in_its_time(
 ) -> None:
     async with there.node() as node:
         await node.register()
+        await node.is_ready()
         await there.stop(signal.SIGKILL)
 
         async def has_its_time() -> bool:
@@ -48,6 +51,7 @@ async def test_a_node_that_does_not_come_back_is_given_up_in_its_time(
 async def test_a_ghost_costs_one_refusal(here: Scheduler, there: Scheduler, store: Server) -> None:
     async with there.node("ghost") as ghost, here.node("real") as real:
         await ghost.register()
+        await ghost.is_ready()
         await real.register()
         await there.stop(signal.SIGKILL)
 
@@ -64,6 +68,7 @@ async def test_a_ghost_costs_one_refusal(here: Scheduler, there: Scheduler, stor
 async def test_a_session_goes_on_elsewhere(here: Scheduler, there: Scheduler) -> None:
     async with here.node() as node, there.client() as client:
         await node.register(slots=4)
+        await node.is_ready()
         token = (await client.init())["resume_token"]
         for index in range(3):
             await client.utter(index)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 async def test_its_nodes_are_not_given_up(here: Scheduler, there: Scheduler, store: Server) -> None:
     async with there.node() as node:
         await node.register(features=("job_ack",))
+        await node.is_ready()
         placed = await here.dispatch()
         job = await node.job()
         await node.say("job_ack", job_id=job["job_id"], attempt_id=1, node_id="node-1")
@@ -45,6 +46,7 @@ async def test_what_it_was_written_meanwhile_is_read(here: Scheduler, there: Sch
     """Shorter than its presence lasts: nobody takes anything away."""
     async with there.node() as node:
         await node.register(features=("job_ack",))
+        await node.is_ready()
         os.kill(there.pid, signal.SIGSTOP)
         try:
             placed = await here.dispatch()

@@ -34,6 +34,7 @@ async def test_a_job_its_node_and_its_session_are_anywhere(pair: tuple[Scheduler
     here, there = pair
     async with there.node() as node, here.client() as client:
         await node.register(slots=4)
+        await node.is_ready()
         placed = await here.dispatch()
         await node.result(await node.job(job_id=placed["job_id"]))
         assert (await here.ended(placed["job_id"]))["state"] == "FINISHED"
