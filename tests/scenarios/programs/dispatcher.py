@@ -44,7 +44,7 @@ UNDELIVERED = 0.03
 #: Short, so that what a killed process leaves behind is taken up again within the test; but longer than an assignment
 #: is on its way to its node, though its sender sleeps for a second: for a node that does not know an attempt says that
 #: it does not work on it.
-RULES = Rules(confirm_after_ms=2_500, relay_lease_ms=50, limbo_ttl_ms=30_000, reconnect_grace_ms=5)
+RULES = Rules(confirm_after_ms=5_000, relay_lease_ms=50, limbo_ttl_ms=30_000, reconnect_grace_ms=5)
 LIMITS = Limits(ack_ms=150, run_ms=300, timeout_ms=3_000)
 
 
