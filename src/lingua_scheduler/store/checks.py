@@ -1,7 +1,8 @@
-"""Is the engine that a URL names fit to keep a fleet? Asked once, at the start.
+"""Is the engine that a URL names fit to keep a fleet? Asked once, at the start, and by `lingua doctor`.
 
-Refused is what would break a promise later, when nobody looks: keys that vanish, a server that takes no writes, a
+Unfit is what would break a promise later, when nobody looks: keys that vanish, a server that takes no writes, a
 script that may not run. What may be meant so, or is hidden from us, as managed services hide it, is a warning.
+A check yields findings; who starts refuses and warns by them, the doctor shows them all.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from typing import TYPE_CHECKING, Final
 from lingua_scheduler.core.errors import DependencyDown, EngineUnfit, ScriptFailed
 from lingua_scheduler.store.address import Cluster, Sentinels
 from lingua_scheduler.store.face import Answer, Face, pack
+from lingua_scheduler.store.finding import Finding, Level
 from lingua_scheduler.store.tables import SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
     from typing import Any
 
     from lingua_scheduler.store.address import Address, Place
@@ -36,6 +38,9 @@ _CALLED: Final = re.compile(r"""redis\.p?call\(\s*["']([A-Z]+)["'](?:,\s*["'](CR
 #: What is asked for without a script: whether a letter has come.
 _PLAIN: Final = "XREAD"
 _CLUSTER_ADVICE: Final = "give its URL as redis+cluster://host:port, with some servers of the Cluster"
+_SENTINEL_ADVICE: Final = (
+    "give redis+sentinel://host:port/name, with all Sentinels and the name of the primary that they watch"
+)
 
 _ROOMS: Final = ("flows", "flows/shared", "views", "store")
 
@@ -56,23 +61,31 @@ _SCHEMA: Final = Face("store/schema", _Schema)
 
 
 async def check_engine(engine: Engine, place: Place, cell: str) -> None:
-    """`EngineUnfit` if the engine cannot keep a cell safely; a line in the log for what is only doubtful.
+    """`EngineUnfit` if the engine cannot keep a cell safely; a line in the log for what is only doubtful."""
+    async for finding in examine(engine, place, cell):
+        if finding.level is Level.UNFIT:
+            raise EngineUnfit(str(finding))
+        if finding.level is Level.WARNING:
+            log.warning("%s", finding)
+
+
+async def examine(engine: Engine, place: Place, cell: str) -> AsyncIterator[Finding]:
+    """What the servers say of themselves, and what they let us do.
 
     Of a Cluster every primary is looked at: each has cells, or will have some.
     """
-    infos = await _ask(engine, "INFO")
-    savings = await _ask(engine, "CONFIG", "GET", "save")
+    infos = await ask_everywhere(engine, "INFO")
+    savings = await ask_everywhere(engine, "CONFIG", "GET", "save")
     for server, info in infos.items():
         if info is None:
-            log.warning("%s forbids INFO: its version, its memory policy and its persistence are not known", server)
+            said = "forbids INFO: its version, its memory policy and its persistence are not known"
+            yield Finding("version", Level.WARNING, said, server, allow(place, "+info"))
             continue
-        said = _fields(info)
-        if why := why_misplaced(said, place) or why_unfit(said):
-            raise EngineUnfit(f"{server} {why}")
-        if said.get("aof_enabled") != "1":
-            log.warning("%s %s; CONFIG SET appendonly yes", server, _what_is_lost(savings.get(server)))
+        fields = _fields(info)
+        for finding in (*findings_in(fields, place), _persistence(fields, savings.get(server))):
+            yield finding.at(server)
     for server, each in engine.one_cell_each(cell).items():
-        await _check_rights(engine, server, each, _login(place).username or "default")
+        yield (await _rights(engine, each, _login(place).username or "default")).at(server)
 
 
 async def check_schema(engine: Engine, cell: str) -> int:
@@ -82,43 +95,76 @@ async def check_schema(engine: Engine, cell: str) -> int:
     """
     answer = await _SCHEMA(engine, cell, pack((SCHEMA, secrets.randbits(_BIRTH_BITS) | 1)))
     assert isinstance(answer, _Schema)  # noqa: S101 - it refuses nothing
-    if answer.written != SCHEMA:
-        raise EngineUnfit(
-            f"cell {cell} under {engine.prefix} has records of schema {answer.written}, and this release knows only "
-            f"schema {SCHEMA}: give it another engine.key_prefix, or run the release that wrote the cell"
-        )
+    finding = judge_schema(engine.prefix, cell, answer.written)
+    if finding.level is Level.UNFIT:
+        raise EngineUnfit(str(finding))
     return answer.birth
 
 
-def why_misplaced(info: Mapping[str, str], place: Place) -> str:
-    """Which kind of URL this server needs; "" if its own is right."""
-    if info.get("cluster_enabled") == "1" and not isinstance(place, Cluster):
-        return f"is a server of a Cluster, which keeps only some of the cells: {_CLUSTER_ADVICE}"
-    return ""
+def judge_schema(prefix: str, cell: str, written: int) -> Finding:
+    """Whether this release knows the shape of a cell; 0: nobody has begun it yet."""
+    where = f"cell {cell} under {prefix}"
+    if written == 0:
+        return Finding("schema", Level.OK, "is not begun yet", where)
+    if written == SCHEMA:
+        return Finding("schema", Level.OK, f"has records of schema {SCHEMA}, as this release writes them", where)
+    return Finding(
+        "schema",
+        Level.UNFIT,
+        f"has records of schema {written}, and this release knows only schema {SCHEMA}",
+        where,
+        "give it another engine.key_prefix, or run the release that wrote the cell",
+    )
 
 
-def why_unfit(info: Mapping[str, str]) -> str:
-    """What must be changed before an engine that says this of itself can be used; "" if nothing."""
+def findings_in(info: Mapping[str, str], place: Place) -> Iterator[Finding]:
+    """What a server's own words mean for us: how old it is, what it is, and whether it keeps what it has."""
+    yield _version(info)
+    yield _kind(info, place)
+    yield _memory(info)
+
+
+def _version(info: Mapping[str, str]) -> Finding:
     for field, (name, oldest) in _OLDEST.items():
         if found := _VERSION.match(info.get(field, "")):
+            said = f"is {name} {info[field]}"
             if (int(found[1]), int(found[2])) < oldest:
-                return f"is {name} {info[field]}: Valkey 8.0 or newer, or Redis 7.0 or newer, is needed"
-            break
-    if "sentinel" in {info.get("server_mode"), info.get("redis_mode")}:
-        return (
-            "is a Sentinel, which keeps no data: give redis+sentinel://host:port/name, with all Sentinels and the name "
-            "of the primary that they watch"
-        )
-    if info.get("role") == "slave":
+                return Finding(
+                    "version", Level.UNFIT, said, fix="Valkey 8.0 or newer, or Redis 7.0 or newer, is needed"
+                )
+            return Finding("version", Level.OK, said)
+    return Finding("version", Level.OK, "does not say its version")
+
+
+def _kind(info: Mapping[str, str], place: Place) -> Finding:
+    is_cluster = isinstance(place, Cluster)
+    if info.get("cluster_enabled") == "1" and not is_cluster:
+        said, fix = "is a server of a Cluster, which keeps only some of the cells", _CLUSTER_ADVICE
+    elif "sentinel" in {info.get("server_mode"), info.get("redis_mode")}:
+        said, fix = "is a Sentinel, which keeps no data", _SENTINEL_ADVICE
+    elif info.get("role") == "slave":
         primary = f"{info.get('master_host')}:{info.get('master_port')}"
-        return f"is a replica, which takes no writes: give the URL of its primary, {primary}"
+        said, fix = "is a replica, which takes no writes", f"give the URL of its primary, {primary}"
+    else:
+        watched = ", which Sentinels watch" if isinstance(place, Sentinels) else ""
+        return Finding("kind", Level.OK, "is a primary of a Cluster" if is_cluster else f"is a primary{watched}")
+    return Finding("kind", Level.UNFIT, said, fix=fix)
+
+
+def _memory(info: Mapping[str, str]) -> Finding:
     policy = info.get("maxmemory_policy", "noeviction")
-    if info.get("maxmemory", "0") != "0" and policy != "noeviction":
-        return (
-            f"drops keys when its memory is full (maxmemory-policy is {policy}), and with them nodes and jobs: "
-            "CONFIG SET maxmemory-policy noeviction"
-        )
-    return ""
+    if info.get("maxmemory", "0") == "0":
+        return Finding("memory", Level.OK, "drops no keys (maxmemory is not set)")
+    if policy == "noeviction":
+        return Finding("memory", Level.OK, "drops no keys (maxmemory-policy is noeviction)")
+    said = f"drops keys when its memory is full (maxmemory-policy is {policy}), and with them nodes and jobs"
+    return Finding("memory", Level.UNFIT, said, fix="CONFIG SET maxmemory-policy noeviction")
+
+
+def _persistence(info: Mapping[str, str], saving: list[bytes] | None) -> Finding:
+    if info.get("aof_enabled") == "1":
+        return Finding("persistence", Level.OK, "keeps an append-only file")
+    return Finding("persistence", Level.WARNING, _what_is_lost(saving), fix="CONFIG SET appendonly yes")
 
 
 def used_commands() -> list[str]:
@@ -129,7 +175,7 @@ def used_commands() -> list[str]:
     return sorted({_PLAIN, *("|".join(filter(None, words)) for words in called)})
 
 
-async def _ask(engine: Engine, *command: str) -> dict[str, Any]:
+async def ask_everywhere(engine: Engine, *command: str) -> dict[str, Any]:
     """The reply of each server; None if its ACL forbids the command, or the service has taken it away."""
     replies = {}
     for server, answer in engine.everywhere(*command).items():
@@ -158,7 +204,7 @@ def _what_is_lost(saving: list[bytes] | None) -> str:
     return "keeps nothing on disk: when it dies, every node and job is forgotten"
 
 
-async def _check_rights(engine: Engine, server: str, cell: str, user: str) -> None:
+async def _rights(engine: Engine, cell: str, user: str) -> Finding:
     commands = used_commands()
     try:
         answer = await _RIGHTS(engine, cell, pack(commands))
@@ -168,15 +214,21 @@ async def _check_rights(engine: Engine, server: str, cell: str, user: str) -> No
         why = error.detail
     except ScriptFailed as error:
         # A server of a Cluster that has other cells, and forbids INFO.
-        advice = f"; {_CLUSTER_ADVICE}" if "MOVED" in str(error) else ""
-        raise EngineUnfit(f"{server} cannot run the scripts: {error}{advice}") from None
+        advice = _CLUSTER_ADVICE if "MOVED" in str(error) else ""
+        return Finding("rights", Level.UNFIT, f"cannot run the scripts: {error}", fix=advice)
     else:
         if not (isinstance(answer, _Denied) and answer.commands):
-            return
+            return Finding("rights", Level.OK, f"lets the user {user} do all that the scripts do")
         why = f"it may not run the command {', '.join(answer.commands)}"
     rights = [f"+{command.lower()}" for command in ("EVALSHA", "SCRIPT|LOAD", *commands)]
     wanted = " ".join(rights) if " command" in why else f"~{engine.prefix}:*"
-    raise EngineUnfit(f"{server} gives the user {user} too few rights ({why}): ACL SETUSER {user} {wanted}")
+    said = f"gives the user {user} too few rights ({why})"
+    return Finding("rights", Level.UNFIT, said, fix=f"ACL SETUSER {user} {wanted}")
+
+
+def allow(place: Place, *rights: str) -> str:
+    """The command that gives the user of this URL more rights."""
+    return " ".join(("ACL SETUSER", _login(place).username or "default", *rights))
 
 
 def _login(place: Place) -> Address:

@@ -12,9 +12,10 @@ import lingua_scheduler
 from lingua_scheduler.app import open_engine
 from lingua_scheduler.config import Settings
 from lingua_scheduler.core.errors import EngineUnfit
-from lingua_scheduler.store.address import parse_address
-from lingua_scheduler.store.checks import check_engine, used_commands, why_unfit
+from lingua_scheduler.store.address import Address, parse_address
+from lingua_scheduler.store.checks import check_engine, findings_in, used_commands
 from lingua_scheduler.store.engine import Engine
+from lingua_scheduler.store.finding import Level
 from lingua_scheduler.store.keys import cell_key
 from lingua_scheduler.store.tables import SCHEMA
 from lingua_scheduler.views.audit import audit_whole
@@ -73,7 +74,7 @@ async def obey(server: Server, advice: str) -> None:
     ],
 )
 def test_a_version_from_the_oldest_on_is_fit(info: dict[str, str]) -> None:
-    assert why_unfit(info) == ""
+    assert {finding.level for finding in findings_in(info, Address())} == {Level.OK}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,8 @@ def test_a_version_from_the_oldest_on_is_fit(info: dict[str, str]) -> None:
     ],
 )
 def test_an_older_version_and_a_sentinel_are_not(info: dict[str, str], why: str) -> None:
-    assert why_unfit(info).startswith(why)
+    wrong = [str(finding.at("it")) for finding in findings_in(info, Address()) if finding.level is Level.UNFIT]
+    assert [one[: len(f"it {why}")] for one in wrong] == [f"it {why}"]
 
 
 async def test_an_engine_that_keeps_everything_is_taken_without_a_word(
