@@ -71,8 +71,8 @@ class App:
 
 
 @asynccontextmanager
-async def open_engine(settings: Settings) -> AsyncIterator[tuple[Engine, Embedded | None]]:
-    """The state engine that the settings name, if it is fit; without a URL, an embedded one."""
+async def reach_engine(settings: Settings) -> AsyncIterator[tuple[Engine, Embedded | None]]:
+    """The state engine that the settings name, fit or not; without a URL, an embedded one."""
     async with AsyncExitStack() as stack:
         embedded = None
         url = settings.engine.url
@@ -86,9 +86,15 @@ async def open_engine(settings: Settings) -> AsyncIterator[tuple[Engine, Embedde
             msgspec.msgpack.encode(settings.rules()),
             timeout_ms=settings.engine.call_timeout_ms,
         )
-        await stack.enter_async_context(engine)
+        yield await stack.enter_async_context(engine), embedded
+
+
+@asynccontextmanager
+async def open_engine(settings: Settings) -> AsyncIterator[tuple[Engine, Embedded | None]]:
+    """The state engine that the settings name, if it is fit."""
+    async with reach_engine(settings) as (engine, embedded):
         if embedded is None:
-            await check_engine(engine, parse_place(url), settings.cell.name)
+            await check_engine(engine, parse_place(settings.engine.url), settings.cell.name)
         await check_schema(engine, settings.cell.name)
         yield engine, embedded
 

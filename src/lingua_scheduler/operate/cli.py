@@ -129,6 +129,26 @@ def config_show(
     Console().print(table)
 
 
+@app.command()
+def doctor(
+    store: Annotated[str | None, typer.Option(help="URL of Valkey or Redis. [default: as the settings say]")] = None,
+    file: Annotated[Path | None, typer.Option("--config", help="A TOML file.")] = None,
+    remove_old_keys: Annotated[
+        bool, typer.Option("--remove-old-keys", help="Remove what the original scheduler left under our prefix.")
+    ] = False,
+    is_sure: Annotated[bool, typer.Option("--yes", help="Remove it without asking.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Look at the state engine, and say what mends what is wrong. Exit code: 0 all well, 1 warnings, 2 not fit."""
+    from lingua_scheduler.operate import doctor  # noqa: PLC0415 - only this command needs it
+
+    loaded = load(file, flags={"engine.url": store})
+    for line in loaded.deprecations:
+        typer.echo(line, err=True)
+    wanted = doctor.Wanted(remove_old_keys, is_sure, as_json)
+    raise typer.Exit(doctor.main(loaded.settings, wanted))
+
+
 @new_app.command("node")
 def new_node(file: Annotated[Path, typer.Argument(help="Where to write it.")], as_json: AsJson = False) -> None:
     """A node that runs as it is: `python FILE check`."""

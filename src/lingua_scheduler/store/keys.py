@@ -177,6 +177,9 @@ OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
 #: A key of every tag that never exists. On a Cluster every script declares it: see `cluster.py`.
 GUARD: Final = "guard"
 
+#: What the tag of a thing outside the cells begins with, up to the colon.
+TAG_KINDS: Final = ("req", "sess", "code", "audio", "rate", "inst")
+
 OUTSIDE_KEY_NAMES: Final[tuple[str, ...]] = tuple(key.name for key in OUTSIDE_KEYS)
 CELL_KEY_NAMES: Final[tuple[str, ...]] = tuple(key.name for key in CELL_KEYS)
 
