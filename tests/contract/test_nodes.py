@@ -243,6 +243,7 @@ class TestTwoHands:
             await node.register(features=("job_ack",))
             placed = await house.dispatch()
             job = await node.job()
+            await node.say("job_ack", job_id=job["job_id"], attempt_id=1, node_id="node-123")
             for refused in (await polling, await house.post("/v1/node/poll", poll, 409)):
                 assert (refused["error"], refused["retryable"]) == ("STALE_ATTEMPT", False)
                 assert "register over HTTP" in refused["detail"]
