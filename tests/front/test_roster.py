@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from lingua_scheduler.core.errors import DependencyDown
+from lingua_scheduler.core.owner import instance_of
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.register import Registered, register
+from lingua_scheduler.flows.started import started
 from lingua_scheduler.front.ask import Ask, Submitted
 from lingua_scheduler.front.assignment import Assignment
+from lingua_scheduler.front.nodes.orphans import hand_over_nodes
 from lingua_scheduler.front.nodes.roster import Roster
 from lingua_scheduler.protocol.errors import CloseCode
+from lingua_scheduler.protocol.fields import RunningAttempt
 from lingua_scheduler.protocol.options import Pipeline
 from lingua_scheduler.store.keys import CELL_KEY_NAMES, cell_key
 from lingua_scheduler.views.node import Node, read_node
@@ -165,6 +169,60 @@ class TestAnEngineThatCameBackEmpty:
         await asyncio.gather(scene.roster.renew(scene.link()), scene.roster.renew(scene.link()))
         node = await scene.node()
         assert (node.record.epoch, node.record.flaps) == (scene.link().epoch, 0)
+
+
+class TestAnInstanceThatWasTakenForGone:
+    async def test_its_nodes_keep_what_they_brought_from_elsewhere(self, scene: Scene) -> None:
+        elsewhere = Stage(scene.world, "elsewhere")
+        await elsewhere.join()
+        job_id = await elsewhere.put()
+        assert not isinstance(await started(scene.world.engine, job_id, 1, "n1"), Refusal)
+        held = elsewhere.links.get("n1")
+        assert held is not None
+        tape = await scene.join(epoch=held.epoch, running=[RunningAttempt(job_id=job_id, attempt_id=1)])
+
+        assert await hand_over_nodes(scene.world.engine, CELL, "here") == 1
+        await scene.roster.renew_all()
+        node = await scene.node()
+        assert (node.record.used, node.record.away_until_ms, node.fenced) == (1, 0, [])
+        assert (await scene.world.cell()).jobs[job_id].state == "RUNNING"
+        assert tape.messages("job_cancel") == []
+
+    async def test_they_are_told_to_stop_what_others_were_given(self, scene: Scene) -> None:
+        tape = await scene.join()
+        submitted = await scene.try_put()
+        assert isinstance(submitted, Submitted)
+        await cancel(scene.world.engine, submitted.job_id)
+        await scene.roster.renew_all()
+        assert [message["job_id"] for message in tape.messages("job_cancel")] == [submitted.job_id]
+        assert (await scene.node()).record.used == 1
+
+    async def test_those_that_went_elsewhere_stay_there(self, scene: Scene) -> None:
+        """Nobody has read yet that their sockets here are closed."""
+        tape = await scene.join()
+        elsewhere = Stage(scene.world, "elsewhere")
+        await elsewhere.join(epoch=scene.link().epoch)
+        await scene.roster.renew_all()
+        await asyncio.sleep(0)
+        assert tape.closed_with == CloseCode.REPLACED
+        assert instance_of((await scene.node()).profile.connection) == "elsewhere"
+
+    async def test_one_that_closes_meanwhile_is_not_taken_in_again(self, scene: Scene) -> None:
+        await scene.join()
+        renewing = asyncio.create_task(scene.roster.renew_all())
+        await asyncio.sleep(0)
+        await scene.roster.leave(scene.link(), handover=False)
+        await renewing
+        assert (await scene.node()).record.away_until_ms == T0 + 500
+
+    async def test_one_that_was_handed_over_after_that_is_back_with_the_next_beat(self, scene: Scene) -> None:
+        """Whoever found the instance gone was slower than its return."""
+        await scene.join()
+        await scene.roster.renew_all()
+        assert await hand_over_nodes(scene.world.engine, CELL, "here") == 1
+        await scene.roster.keep_all()
+        assert (await scene.node()).record.away_until_ms == 0
+        assert isinstance(await scene.try_put(), Submitted)
 
 
 class TestLeaving:

@@ -27,6 +27,12 @@ class Node(Answer, frozen=True, tag="NODE"):
         """How well it does, from 0 to 100."""
         return health(self.record)
 
+    @property
+    def fenced(self) -> list[tuple[str, int]]:
+        """Attempts that it must stop, and has not said of that it did."""
+        parts = [lease.split(":") for lease, fenced_at_ms in self.leases if fenced_at_ms]
+        return [(job_id, int(attempt)) for _, job_id, attempt in parts]
+
 
 _NODE: Final = Face("views/node", Node, refuses=("UNKNOWN_NODE",))
 

@@ -320,7 +320,7 @@ def _last(before: Any, now: Any) -> Any:  # noqa: ANN401 - whatever it is
 
 def told_to_beat(known: Known, answer: Beaten) -> list[Act]:
     """What a node is told after a heartbeat, its own or one that its open socket stands for."""
-    acts = _cancels(known, answer.cancel)
+    acts = cancels(known, answer.cancel)
     acts += [Note(warning) for warning in answer.warnings]
     if answer.must_register:
         acts.append(HangUp(CloseCode.TIMEOUT, "register again: it was not confirmed in time that a job was stopped"))
@@ -338,10 +338,10 @@ def welcome(known: Known, answer: Registered) -> list[Act]:
         pools=answer.pairs,
         warnings=answer.warnings,
     )
-    return [Say(ack), *_cancels(known, answer.cancel)]
+    return [Say(ack), *cancels(known, answer.cancel)]
 
 
-def _cancels(known: Known, attempts: Iterable[tuple[str, int]]) -> list[Act]:
+def cancels(known: Known, attempts: Iterable[tuple[str, int]]) -> list[Act]:
     """The jobs may not exist any more, so it is told under the trace of the connection."""
     reason = "this attempt is not yours any more"
     return [

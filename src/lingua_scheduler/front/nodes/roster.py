@@ -7,14 +7,16 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
+from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.register import register
 from lingua_scheduler.front.background import insist
 from lingua_scheduler.front.nodes.links import replaced
-from lingua_scheduler.front.nodes.phases import Enter, HangUp, Note, Say, told_to_beat, welcome
+from lingua_scheduler.front.nodes.phases import Enter, HangUp, Note, Say, cancels, told_to_beat, welcome
 from lingua_scheduler.protocol.errors import CloseCode
+from lingua_scheduler.views.node import Node, read_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 #: That a socket closed is told for so long; then its node counts as silent.
 _LEAVE_S: Final = 30.0
+#: How a node stands whose socket is closed, as far as the engine knows; it may stand so for other reasons.
+_MAYBE_AWAY: Final = (Standing.not_ready, Standing.lost)
 
 log = logging.getLogger(__name__)
 
@@ -56,12 +60,17 @@ class Roster:
         What it works on may be unknown there too. It is told to stop that, and its slots are taken until it has.
         """
         known = link.known
+        node = await read_node(self._engine, self._cell, known.node_id)
         if self._links.get(known.node_id) is not link:
-            # A newer socket has taken its place, and speaks for the node.
+            # A newer socket has taken its place, and speaks for the node; or it is closed.
+            return
+        if isinstance(node, Node) and node.profile.connection != known.connection:
+            link.hang_up(CloseCode.REPLACED, replaced(known.node_id))
             return
         words = known.words.copy()
         words["epoch"] = known.epoch
-        words["running"] = [(one.job_id, one.attempt_id) for one in self._errands.of_node(known.node_id)]
+        # What it has brought with it from another instance is known to the engine, if to anybody.
+        words["running"] = None if isinstance(node, Node) else self._told_from_here(known.node_id)
         enter = Enter(known.node_id, words, known.abilities, known.types)
         answer = await self.register(enter, known.connection, known.credential)
         if isinstance(answer, Refusal):
@@ -71,6 +80,11 @@ class Roster:
         log.warning("node %s was unknown to the engine, or given up, and is registered again", known.node_id)
         known.epoch = answer.epoch
         self.do(link, welcome(known, answer))
+        if isinstance(node, Node):
+            self.do(link, cancels(known, node.fenced))
+
+    def _told_from_here(self, node_id: str) -> list[tuple[str, int]]:
+        return [(one.job_id, one.attempt_id) for one in self._errands.of_node(node_id)]
 
     async def keep_all(self) -> None:
         """Beat for every open socket, all in one tick. An engine that is away hears the next beat."""
@@ -82,6 +96,8 @@ class Roster:
             answer = await heartbeat(self._engine, self._cell, link.node_id, epoch)
             if not isinstance(answer, Refusal):
                 self.do(link, told_to_beat(link.known, answer))
+                if answer.standing in _MAYBE_AWAY and await self._is_away(link):
+                    await self.renew(link)
             elif answer.code == "UNKNOWN_NODE":
                 await self.renew(link)
             elif link.epoch == epoch:
@@ -89,6 +105,11 @@ class Roster:
                 link.hang_up(CloseCode.REPLACED, replaced(link.node_id))
         except (DependencyDown, OutcomeUnknown) as away:
             log.debug("no beat for node %s: %s", link.node_id, away)
+
+    async def _is_away(self, link: Link) -> bool:
+        """Whether the engine was told that a socket is closed which is open: this instance was taken for gone."""
+        node = await read_node(self._engine, self._cell, link.node_id)
+        return isinstance(node, Node) and node.record.away_until_ms > 0
 
     def do(self, link: Link, acts: Iterable[Act]) -> None:
         """Do what needs nothing but the link."""
