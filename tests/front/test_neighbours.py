@@ -138,6 +138,24 @@ async def test_a_node_that_moved_is_found(here: Instance, there: Instance, world
     assert second in [message["job_id"] for message in tape.messages("job_assign")]
 
 
+async def test_a_node_that_outlived_its_instance_is_found_and_not_blamed(
+    here: Instance, there: Instance, world: World
+) -> None:
+    await there.join()
+    await here.put()
+    node = there.links.get("n1")
+    assert node is not None
+    await die(world.engine, "there")
+    third = Instance(world, "third")
+    await arrive(world.engine, "third")
+    tape = await third.join(epoch=node.epoch)
+    # Here it is still believed to be with the one that is gone.
+    job_id = await here.put()
+    assert await here.state(job_id) == ("RESERVED", 1, "n1")
+    assert await third.read() == ["carry"]
+    assert [message["job_id"] for message in tape.messages("job_assign")] == [job_id]
+
+
 async def test_the_end_is_told_where_the_job_was_made(here: Instance, there: Instance, world: World) -> None:
     await there.join()
     job_id = await here.put()

@@ -86,14 +86,13 @@ class Neighbours:
 
     async def tell_holder(self, node_id: str, epoch: str, letter: Letter) -> bool:
         """Write to the instance that holds the node's socket. False: that is this one or nobody, or nobody reads it."""
+        was_known = (node_id, epoch) in self._holders
         holder = await self.holder(node_id, epoch)
-        if holder is None or holder in {POLLS, self.instance_id}:
-            self.forget_holder(node_id, epoch)
-            return False
-        if await self.tell(holder, letter):
+        if holder and holder != self.instance_id and await self.tell(holder, letter):
             return True
         self.forget_holder(node_id, epoch)
-        return False
+        # What was remembered may be old: the node is not to blame for that.
+        return was_known and await self.tell_holder(node_id, epoch, letter)
 
     # Jobs and their sessions.
 
