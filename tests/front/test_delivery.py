@@ -16,7 +16,7 @@ from lingua_scheduler.flows.erase_audio import erase_audio
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.store_audio import store_audio
 from lingua_scheduler.front.ask import Ask, Submitted
-from lingua_scheduler.front.assignment import Assignment
+from lingua_scheduler.front.assignment import Assignment, cargo_of
 from lingua_scheduler.protocol.errors import CloseCode
 from lingua_scheduler.protocol.frames import AudioFrame, decode_frame
 from lingua_scheduler.protocol.options import Pipeline
@@ -269,6 +269,19 @@ class TestALaterAttempt:
         again = (stage.delivery.carry_again(submitted.job_id, 2) for _ in range(3))
         await asyncio.gather(*again)
         assert len(first.messages()) + len(second.messages()) == 2
+
+    async def test_who_has_an_older_one_leaves_it_to_who_carries_the_later(self, stage: Stage) -> None:
+        first, second = await stage.join("n1"), await stage.join("n2")
+        submitted = await put(stage)
+        await fail(stage.world.engine, submitted.job_id, 1, submitted.placed.node_id, reason="broken")
+        cargo = cargo_of(await job_of(stage, submitted))
+        assert cargo is not None
+        carried = await asyncio.gather(
+            stage.delivery.carry_again(submitted.job_id, 2),
+            stage.delivery.carry(submitted.job_id, submitted.placed, cargo),
+        )
+        assert isinstance(carried[1], Refusal)
+        assert sorted(job["attempt_id"] for job in first.messages() + second.messages()) == [1, 2]
 
     async def test_a_job_whose_audio_is_gone_is_cancelled(self, stage: Stage) -> None:
         await stage.join("n1")

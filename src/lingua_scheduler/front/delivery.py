@@ -224,7 +224,13 @@ class Delivery:
         self._background.spawn(self.carry_again(job_id, attempt_id), f"carrying attempt {attempt_id} of job {job_id}")
 
     async def carry(self, job_id: str, at: Place, cargo: Cargo) -> Delivered | Refusal:
-        """Carry an attempt to its node, and if that fails the next one to the next: until one has it, or none can."""
+        """Carry an attempt to its node, and if that fails the next one to the next: until one has it, or none can.
+
+        `Refusal`: others have taken it on meanwhile, and know better where it is by now.
+        """
+        if (under_way := self._under_way.get(job_id)) is not None:
+            await under_way.wait()
+            return refuse("STALE_ATTEMPT")
         with self._carrying(job_id):
             return await self._carry(job_id, at, cargo)
 
