@@ -48,6 +48,8 @@ class Undertaker(Loop):
     async def turn(self) -> bool:
         """Look at everybody who has not beaten lately; and at the own letters that others took and did not settle."""
         directory = await read_directory(self._engine)
+        # Who was struck out by another is nobody's concern any more.
+        self._bereaved.intersection_update(instance_id for instance_id, _ in directory.beats)
         more = await self._inherit(self._postman.instance_id)
         for instance_id, beat in directory.beats:
             # A beat from the future was made by a clock that is not there any more.

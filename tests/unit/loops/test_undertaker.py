@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.flows.strike import Struck, strike
 from lingua_scheduler.loops.postman import MAX_CARRIED
 from lingua_scheduler.loops.undertaker import Undertaker
 from tests.support.house import eventually
@@ -166,3 +167,27 @@ async def test_an_undertaker_for_nobody_says_so(world: World, bell: Engine) -> N
     postman = postman_of(world.engine, bell, "no body", Addressee())
     with pytest.raises(LinguaError, match="instance_id must be"):
         await Undertaker(world.engine, 1, BEAT_MS, postman, nobody).turn()
+
+
+async def test_who_was_struck_out_by_another_is_forgotten(world: World, bell: Engine) -> None:
+    """And so it is told of again if it comes back, and goes again."""
+    gone: list[str] = []
+
+    async def bereave(instance_id: str) -> None:
+        gone.append(instance_id)
+
+    await send(world.engine, "a", "one")
+    await die(world.engine, "a")
+    world.now_ms += FRESH_MS
+    postman = postman_of(world.engine, bell, "b", Addressee())
+    undertaker = Undertaker(world.engine, 1, BEAT_MS, postman, bereave)
+    postman._on_way = MAX_CARRIED  # Its letters are another's.
+    await undertaker.turn()
+    beat = (await listed(world))["a"]
+    assert isinstance(await strike(world.engine, "a", beat), Struck)
+    await undertaker.turn()
+    await arrive(world.engine, "a")
+    await die(world.engine, "a")
+    world.now_ms += FRESH_MS
+    await undertaker.turn()
+    assert gone == ["a", "a"]
