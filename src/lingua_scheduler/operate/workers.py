@@ -78,8 +78,13 @@ class Worker:
             pause_s = _PAUSE_S if clock() - began > _WELL_S else min(pause_s * 2, _LONGEST_PAUSE_S)
             log.error("worker %d %s; it is started again in %g s", self._number, _how(code), pause_s)
             await asyncio.sleep(pause_s)
-            with suppress(NotStarted):
+            try:
                 await self.start()
+            except NotStarted:
+                pass
+            except (OSError, ValueError) as error:
+                # There is no process for it just now, or it ended in the middle of a word.
+                log.error("worker %d could not be started: %s", self._number, error)  # noqa: TRY400 - no bug of ours
 
     async def end(self, patience_s: float) -> None:
         """Let it drain; if that takes too long, end it."""
