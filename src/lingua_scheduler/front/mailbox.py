@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 #: What a poll was given and the node has not acknowledged is given again after this: the answer may have been lost.
 AGAIN_MS: Final = 1_000
-#: Somebody who waits looks for himself now and then: another process may have put something there.
-_LOOK_MS: Final = 5_000
+#: Somebody who waits looks for himself so often: another instance may have put something there, and rings only its own
+#: bells. It is well within the time that a node has to accept it.
+LOOK_MS: Final = 1_000
 
 Attempt = tuple[str, int]
 
@@ -48,7 +49,7 @@ class Mailboxes:
                 left_ms = until - self._now()
                 if fresh or left_ms <= 0 or stop.is_set():
                     return fresh
-                await bell.wait(min(left_ms, again_ms, _LOOK_MS))
+                await bell.wait(min(left_ms, again_ms, LOOK_MS))
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
@@ -58,7 +59,7 @@ class Mailboxes:
         now, known = self._now(), self._given.pop(node_id, {})
         given = {attempt: at for attempt, at in known.items() if attempt in held}
         fresh = [attempt for attempt in held if attempt not in given or now - given[attempt] >= AGAIN_MS]
-        again_ms = min((at + AGAIN_MS - now for at in given.values()), default=_LOOK_MS)
+        again_ms = min((at + AGAIN_MS - now for at in given.values()), default=LOOK_MS)
         given.update(dict.fromkeys(fresh, now))
         if given:
             self._given[node_id] = given

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.front.bells import Bells
-from lingua_scheduler.front.mailbox import AGAIN_MS, Mailboxes
+from lingua_scheduler.front.mailbox import AGAIN_MS, LOOK_MS, Mailboxes
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
+
+
+async def test_what_another_instance_put_there_is_found_while_the_node_can_still_accept_it() -> None:
+    assert Limits().ack_ms // 4 >= LOOK_MS
 
 
 async def test_nodes_that_never_poll_again_are_forgotten() -> None:
