@@ -289,10 +289,9 @@ async def test_an_app_comes_back_no_earlier_than_it_was_told(store: Server, capl
             await utter(stream, 0)
             await node.result(await node.job())
             assert shown(await rest(stream)) == [(0, "said 0")]
-    first = [record.args for record in caplog.records if "is lost" in record.msg][:2]
-    assert len(first) == 2
-    for _, _, pause_s in cast("list[tuple[object, object, float]]", first):
-        assert pause_s >= 0.5
+    # Whether the scheduler is there again by then, or has to be tried once more, depends on the machine.
+    first = next(record.args for record in caplog.records if "is lost" in record.msg)
+    assert cast("tuple[object, object, float]", first)[2] >= 0.5
 
 
 async def test_an_app_that_does_not_iterate_comes_back_all_the_same(house: House, network: Proxy) -> None:
