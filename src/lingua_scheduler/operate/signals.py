@@ -1,9 +1,17 @@
-"""How the commands that run on are ended."""
+"""How the commands that run on are ended, and what is said of a process that did."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
+
+
+def how_it_ended(code: int) -> str:
+    """What is said of a process that ended with this exit code; a negative one is the signal that killed it."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    names = {known.value: known.name for known in signal.Signals}
+    return f"was killed by {names.get(-code, f'signal {-code}')}"
 
 
 def end_on_signal(over: asyncio.Event) -> None:

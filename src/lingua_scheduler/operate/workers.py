@@ -12,14 +12,13 @@ import logging
 import os
 import sys
 from contextlib import suppress
-from signal import Signals
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from lingua_scheduler.front.server import bind
 from lingua_scheduler.operate.serve import say_ready
-from lingua_scheduler.operate.signals import end_on_signal
+from lingua_scheduler.operate.signals import end_on_signal, how_it_ended
 
 if TYPE_CHECKING:
     from lingua_scheduler.config import Settings
@@ -31,6 +30,9 @@ _LONGEST_PAUSE_S: Final = 10.0
 _WELL_S: Final = 30.0
 #: So much longer than its own drain may take, a worker may take to end.
 _MARGIN_S: Final = 5.0
+
+#: What is told of each worker.
+_KEPT: Final = ("instance_id", "pid")
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +78,7 @@ class Worker:
             began = clock()
             code = await self._process.wait()
             pause_s = _PAUSE_S if clock() - began > _WELL_S else min(pause_s * 2, _LONGEST_PAUSE_S)
-            log.error("worker %d %s; it is started again in %g s", self._number, _how(code), pause_s)
+            log.error("worker %d %s; it is started again in %g s", self._number, how_it_ended(code), pause_s)
             await asyncio.sleep(pause_s)
             try:
                 await self.start()
@@ -98,10 +100,6 @@ class Worker:
         finally:
             with suppress(ProcessLookupError):
                 self._process.kill()
-
-
-def _how(code: int) -> str:
-    return f"was killed by {Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
 def main(settings: Settings, number: int, arguments: list[str], *, as_json: bool) -> int:
@@ -137,7 +135,3 @@ async def _serve(settings: Settings, number: int, arguments: list[str], *, as_js
                 task.cancel()
             patience_s = settings.server.drain_ms / 1000 + _MARGIN_S
             await asyncio.gather(*(worker.end(patience_s) for worker in workers), return_exceptions=True)
-
-
-#: What is told of each worker.
-_KEPT: Final = ("instance_id", "pid")

@@ -12,6 +12,7 @@ from signal import Signals
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.operate.signals import how_it_ended
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -98,8 +99,7 @@ class Child:
 
     def obituary(self) -> str:
         """How it ended, and its last words."""
-        code = self._process.returncode or 0
-        how = f"was killed by {Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        how = how_it_ended(self._process.returncode or 0)
         words = "\n".join(line.removeprefix("lingua: ") for line in self._last_words)
         return f"{self.name} {how}: {words}" if words else f"{self.name} {how}"
 
