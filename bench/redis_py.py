@@ -9,6 +9,7 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from lingua_scheduler.store.keys import cell_key
 
 if TYPE_CHECKING:
+    from lingua_scheduler.store.batch import Read
     from lingua_scheduler.store.scripts import Script
 
 
@@ -21,11 +22,11 @@ class RedisPyEngine:
         pool = BlockingConnectionPool.from_url(f"unix://{path}", max_connections=in_flight, timeout=None)
         self._redis: Any = Redis(connection_pool=pool)
 
-    async def run(self, script: Script, cell: str, item: tuple[bytes, ...]) -> bytes:
-        """One item, one call."""
+    async def run(self, script: Script, cell: str, item: tuple[bytes, ...], read: Read = bytes) -> Any:  # noqa: ANN401
+        """One item, one call; the answer is what `read` makes of the reply."""
         keys = [cell_key(self.prefix, cell, name) for name in script.keys]
         reply: list[bytes] = await self._redis.evalsha(script.sha, len(keys), *keys, b"", self._rules, *item)
-        return reply[0]
+        return read(reply[0])
 
     async def close(self) -> None:
         """Give the connections back."""
