@@ -223,9 +223,10 @@ def test_nobody_outlives_a_demo_that_is_killed(tmp_path: Path) -> None:
     with demo(tmp_path, "--json") as process:
         said = ready(process)
         talking(said)
-        # Itself, the server, two with nodes, the guardian and its engine.
-        assert {process.pid, said["server_pid"], *hosts(tmp_path)} < processes_of(tmp_path).keys()
-        assert len(processes_of(tmp_path)) == 6
+        # Itself, the server and its two instances, two with nodes, the guardian and its engine.
+        ours = {process.pid, said["server_pid"], *said["instance_pids"], *hosts(tmp_path)}
+        assert ours < processes_of(tmp_path).keys()
+        assert len(processes_of(tmp_path)) == 8
         process.kill()
 
 
@@ -246,6 +247,29 @@ def test_when_a_process_with_nodes_is_killed_the_others_go_on(tmp_path: Path) ->
         os.kill(hosts(tmp_path)[0], signal.SIGKILL)
         talking(said, at_least=done + 5)
         code, (line,), err = end(process, signal.SIGTERM)
+    assert (code, err) == (0, "")
+    adds_up(line)
+
+
+def test_when_an_instance_is_killed_the_other_goes_on_and_nothing_is_lost(tmp_path: Path) -> None:
+    with demo(tmp_path, "--json", "--nodes", "6") as process:
+        said = ready(process)
+        talking(said)
+        instance, other = said["instance_pids"]
+        os.kill(instance, signal.SIGKILL)
+        done = stats(said)["jobs"]["finished_total"]
+        talking(said, at_least=done + 5)
+        code, (line,), err = end(process, signal.SIGTERM)
+    assert (code, err) == (0, "")
+    assert adds_up(line)["done"] > done
+    assert instance != other
+
+
+def test_one_instance_alone_is_the_server(tmp_path: Path) -> None:
+    with demo(tmp_path, "--json", "--instances", "1", "--duration", "2") as process:
+        said = ready(process)
+        code, (line,), err = end(process)
+    assert said["instance_pids"] == [said["server_pid"]]
     assert (code, err) == (0, "")
     adds_up(line)
 

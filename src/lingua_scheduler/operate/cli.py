@@ -58,12 +58,13 @@ def demo(
     ] = None,
     failure_rate: Annotated[float, typer.Option(min=0, max=1, help="Share of tries that fail.")] = 0.05,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Of the server. 0: any free one.")] = 0,
+    instances: Annotated[int, typer.Option(min=1, max=16, help="Processes of the server, on one port.")] = 2,
     as_json: AsJson = False,
 ) -> None:
     """A whole fleet at work on this machine, and an auditor at the end. Ctrl-C drains; a second one stops at once."""
     from lingua_scheduler.operate.demo.begin import Show, begin  # noqa: PLC0415 - only this command needs it
 
-    show = Show(nodes, callers, seed, failure_rate, duration, port)
+    show = Show(nodes, callers, seed, failure_rate, duration, port, instances)
     raise typer.Exit(asyncio.run(begin(show, as_json=as_json)))
 
 

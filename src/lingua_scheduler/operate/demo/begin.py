@@ -37,6 +37,7 @@ class Show:
     failure_rate: float = 0.05
     duration_s: float | None = None
     port: int = 0
+    instances: int = 2
 
 
 async def begin(show: Show, *, as_json: bool, screen: Screen | None = None) -> int:
@@ -48,7 +49,8 @@ async def begin(show: Show, *, as_json: bool, screen: Screen | None = None) -> i
     # Its directory is there at once, and the server is loaded while the engine starts.
     await asyncio.sleep(0)
     where = ("--port", str(show.port), "--data-dir", str(embedded.paths.data_dir))
-    server = await Child.start("the server", _LEASHED, "serve", "--json", *where, settings=_SETTINGS)
+    several = ("--workers", str(show.instances))
+    server = await Child.start("the server", _LEASHED, "serve", "--json", *several, *where, settings=_SETTINGS)
     try:
         await starting
         # Late: that takes a while, too.

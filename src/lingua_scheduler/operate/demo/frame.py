@@ -17,10 +17,11 @@ _PULSE_S: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the server is: its URL and its process."""
+    """Where the server is: its URL, its process, and those of its instances."""
 
     url: str
     server_pid: int
+    instance_pids: tuple[int, ...] = ()
 
     @property
     def links(self) -> dict[str, str]:

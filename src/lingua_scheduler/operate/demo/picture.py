@@ -77,13 +77,12 @@ def _side_by_side(left: RenderableType, right: RenderableType) -> Table:
 
 
 def _head(frame: Frame) -> Table:
-    show, hosts = frame.show, processes_for(frame.show.nodes)
+    show, hosts, instances = frame.show, processes_for(frame.show.nodes), frame.show.instances
+    servers = f"{instances} instance{'s' * (instances > 1)}"
+    nodes = f"{show.nodes} nodes in {hosts} process{'es' * (hosts > 1)}"
     left = Text.assemble(
         (" Lingua Scheduler ", f"bold reverse {_ACCENT}"),
-        (
-            f"  {show.nodes} nodes in {hosts} process{'es' * (hosts > 1)}, {show.callers} callers, seed {show.seed}",
-            _QUIET,
-        ),
+        (f"  {servers}, {nodes}, {show.callers} callers, seed {show.seed}", _QUIET),
     )
     if frame.is_draining:
         right = Text(f"draining: {frame.tally.open} to be answered; Ctrl-C again stops at once", style="yellow")

@@ -66,8 +66,8 @@ class Play:
     async def run(self) -> int:
         """Play it. The exit code: 0 if everything adds up and the auditor found nothing."""
         try:
-            url = await self._served()
-            place = Place(url, self._server.pid)
+            place = await self._served()
+            url = place.url
             self._screen.ready(self._show, place)
             self._began = time.monotonic()
             async with await self._look_in() as engine:
@@ -84,10 +84,10 @@ class Play:
             for host in self._hosts:
                 await host.kill()
 
-    async def _served(self) -> str:
-        """The server's URL, when it is ready."""
+    async def _served(self) -> Place:
+        """Where the server is, when it is ready. One instance alone is the server itself."""
         async for said in self._server.said():
-            return str(said["url"])
+            return Place(said["url"], self._server.pid, tuple(one["pid"] for one in said.get("workers", [said])))
         await self._server.wait()
         raise BrokenOff(self._server.obituary())
 

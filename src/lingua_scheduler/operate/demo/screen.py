@@ -98,7 +98,8 @@ class Json(Screen):
 
     def ready(self, show: Show, place: Place) -> None:
         who = {"nodes": show.nodes, "callers": show.callers, "seed": show.seed}
-        self._say(event="ready", url=place.url, server_pid=place.server_pid, links=place.links, **who)
+        pids = {"server_pid": place.server_pid, "instance_pids": place.instance_pids}
+        self._say(event="ready", url=place.url, links=place.links, **pids, **who)
 
     def end(self, report: dict[str, Any], wrong: list[str]) -> None:
         self._say(event="ended", **report, wrong=wrong)
