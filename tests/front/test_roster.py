@@ -12,11 +12,13 @@ from lingua_scheduler.core.owner import instance_of
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.done import done
+from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.register import Registered, register
 from lingua_scheduler.flows.started import started
 from lingua_scheduler.front.ask import Ask, Submitted
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.nodes.orphans import hand_over_nodes
+from lingua_scheduler.front.nodes.phases import Beat, Live
 from lingua_scheduler.front.nodes.roster import Roster
 from lingua_scheduler.protocol.errors import CloseCode
 from lingua_scheduler.protocol.fields import RunningAttempt
@@ -124,6 +126,27 @@ async def test_an_engine_that_is_away_hears_the_next_beat(scene: Scene, monkeypa
     scene.world.now_ms += 1_000
     await scene.roster.keep_all()
     assert (await scene.node()).record.seen_at_ms == T0 + 1_000
+
+
+async def test_what_a_node_says_while_it_is_taken_in_again_counts(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first beat makes a field node ready: it is not undone by a registration that was made before."""
+    await scene.join(health=None)
+    link, register = scene.link(), scene.roster.register
+    live = Live(link.known)
+    (beat,) = live.hear('{"type": "node_heartbeat"}')
+    assert isinstance(beat, Beat)
+
+    async def after_its_first_beat(*enters: Any) -> Registered | Refusal:
+        monkeypatch.undo()
+        live.beaten(beat, await heartbeat(scene.world.engine, CELL, "n1", beat.epoch, **beat.words))
+        return await register(*enters)
+
+    monkeypatch.setattr(scene.roster, "register", after_its_first_beat)
+    await scene.roster.renew(link)
+    assert (await scene.node()).record.reported == "ready"
+    assert isinstance(await scene.try_put(), Submitted)
 
 
 class TestAnEngineThatCameBackEmpty:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lingua_scheduler.flows.register import Registered
     from lingua_scheduler.front.errands import Errands
-    from lingua_scheduler.front.nodes.links import Link, Links
+    from lingua_scheduler.front.nodes.links import Known, Link, Links
     from lingua_scheduler.front.nodes.phases import Act
     from lingua_scheduler.store.engine import Engine
 
@@ -67,12 +67,9 @@ class Roster:
         if isinstance(node, Node) and node.profile.connection != known.connection:
             link.hang_up(CloseCode.REPLACED, replaced(known.node_id))
             return
-        words = known.words.copy()
-        words["epoch"] = known.epoch
         # What it has brought with it from another instance is known to the engine, if to anybody.
-        words["running"] = None if isinstance(node, Node) else self._told_from_here(known.node_id)
-        enter = Enter(known.node_id, words, known.abilities, known.types)
-        answer = await self.register(enter, known.connection, known.credential)
+        running = None if isinstance(node, Node) else self._told_from_here(known.node_id)
+        answer = await self._enter_again(known, running)
         if isinstance(answer, Refusal):
             log.warning("node %s could not be registered again: %s", known.node_id, answer.detail)
             link.hang_up(CloseCode.TIMEOUT, f"register again: {answer.detail}")
@@ -82,6 +79,19 @@ class Roster:
         self.do(link, welcome(known, answer))
         if isinstance(node, Node):
             self.do(link, cancels(known, node.fenced))
+
+    async def _enter_again(self, known: Known, running: list[tuple[str, int]] | None) -> Registered | Refusal:
+        """What it says meanwhile is heard before, and would be undone: then it is said once more."""
+        while True:
+            said = known.words
+            words = said.copy()
+            words["epoch"] = known.epoch
+            words["running"] = running
+            enter = Enter(known.node_id, words, known.abilities, known.types)
+            answer = await self.register(enter, known.connection, known.credential)
+            if isinstance(answer, Refusal) or known.words == said:
+                return answer
+            known.epoch = answer.epoch
 
     def _told_from_here(self, node_id: str) -> list[tuple[str, int]]:
         return [(one.job_id, one.attempt_id) for one in self._errands.of_node(node_id)]
