@@ -38,6 +38,7 @@ from lingua_scheduler.loops.relayer import Relayer
 from lingua_scheduler.loops.undertaker import Undertaker
 from lingua_scheduler.loops.watcher import Watcher
 from lingua_scheduler.store.address import parse_place
+from lingua_scheduler.store.assurance import Replication
 from lingua_scheduler.store.channel import Ear
 from lingua_scheduler.store.checks import check_engine, check_schema
 from lingua_scheduler.store.embedded import Embedded
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
     from lingua_scheduler.config import Settings
     from lingua_scheduler.core.records import Event
+    from lingua_scheduler.store.embedded.options import Durability
 
     HandOver = Callable[[Event], Awaitable[None]]
 
@@ -70,6 +72,14 @@ class App:
         self.marker = Marker(engine, self.cell, settings.loops.relay_interval_ms)
 
 
+def replication_of(settings: Settings) -> Replication | None:
+    """On how many replicas must be what is acknowledged; None: on none."""
+    engine = settings.engine
+    if engine.durability != "replicated":
+        return None
+    return Replication(engine.replicas, engine.replication_timeout_ms, engine.call_timeout_ms)
+
+
 @asynccontextmanager
 async def reach_engine(settings: Settings) -> AsyncIterator[tuple[Engine, Embedded | None]]:
     """The state engine that the settings name, fit or not; without a URL, an embedded one."""
@@ -78,13 +88,15 @@ async def reach_engine(settings: Settings) -> AsyncIterator[tuple[Engine, Embedd
         url = settings.engine.url
         if not url:
             directory = settings.engine.data_dir or default_data_dir()
-            embedded = await stack.enter_async_context(Embedded(directory, settings.engine.durability))
+            durability: Durability = "fsync" if settings.engine.durability == "fsync" else "default"
+            embedded = await stack.enter_async_context(Embedded(directory, durability))
             url = embedded.url
         engine = await Engine.connect(
             url,
             settings.engine.key_prefix,
             msgspec.msgpack.encode(settings.rules()),
             timeout_ms=settings.engine.call_timeout_ms,
+            replication=replication_of(settings),
         )
         yield await stack.enter_async_context(engine), embedded
 
@@ -94,7 +106,8 @@ async def open_engine(settings: Settings) -> AsyncIterator[tuple[Engine, Embedde
     """The state engine that the settings name, if it is fit."""
     async with reach_engine(settings) as (engine, embedded):
         if embedded is None:
-            await check_engine(engine, parse_place(settings.engine.url), settings.cell.name)
+            place = parse_place(settings.engine.url)
+            await check_engine(engine, place, settings.cell.name, replication_of(settings))
         await check_schema(engine, settings.cell.name)
         yield engine, embedded
 

@@ -169,6 +169,15 @@ def test_what_is_not_an_engine_url_is_refused(url: str) -> None:
     assert refusal(engine__url=url).startswith("engine.url: must be empty or begin with one of redis://, ")
 
 
+def test_what_is_to_be_on_replicas_needs_an_engine_that_has_some() -> None:
+    assert refusal(engine__durability="replicated") == (
+        'engine.durability "replicated" needs an engine with replicas: name one with engine.url'
+    )
+    assert (
+        load(env={}, flags={"engine.url": "redis://h", "engine.durability": "replicated"}).settings.engine.replicas == 1
+    )
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

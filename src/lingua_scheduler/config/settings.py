@@ -87,10 +87,20 @@ class Engine(Section):
         max_length=1_024,
         description="Where the embedded engine keeps its data. Empty: the user's state folder.",
     )
-    durability: Literal["default", "fsync"] = Field(
+    durability: Literal["default", "fsync", "replicated"] = Field(
         default="default",
-        description="`default`: a killed process loses nothing, a power cut about a second. "
-        "`fsync`: a power cut loses nothing either.",
+        description="Of the embedded engine: `default`: a killed process loses nothing, a power cut about a second; "
+        "`fsync`: a power cut loses nothing either. Of an engine with replicas: `replicated`: what was acknowledged "
+        "is on replicas, else it is `OUTCOME_UNKNOWN`.",
+    )
+    replicas: int = Field(
+        default=1, ge=1, le=10, description="With `replicated`: how many replicas must have what is acknowledged."
+    )
+    replication_timeout_ms: int = Field(
+        default=500,
+        ge=10,
+        le=10_000,
+        description="With `replicated`: how long the replicas may take before the outcome is unknown.",
     )
     key_prefix: str = Field(
         default="lingua:v1",
@@ -112,6 +122,12 @@ class Engine(Section):
             # The value itself is not shown: it may hold a password.
             raise ValueError(f"must be empty or begin with one of {', '.join(f'{name}://' for name in URL_SCHEMES)}")
         return url
+
+    @model_validator(mode="after")
+    def _replicas_are_elsewhere(self) -> Self:
+        if self.durability == "replicated" and not self.url:
+            raise ValueError('engine.durability "replicated" needs an engine with replicas: name one with engine.url')
+        return self
 
 
 class Cell(Section):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 import msgspec
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
+from lingua_scheduler.core.ids import cell_of
 from lingua_scheduler.core.letter import Letter
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.flows.attempts import Delivered
@@ -119,7 +120,7 @@ class Delivery:
         A job that was known already, or had to wait, is carried by others. One that could not be written to any node
         is answered as it is: it exists, and goes on as soon as a node has room.
         """
-        began = perf_counter()
+        began, era = perf_counter(), self._engine.era
         ask = msgspec.structs.replace(ask, body=assignment.text())
         untold: dict[str, tuple[Placed, Cargo]] = {}
 
@@ -154,8 +155,27 @@ class Delivery:
                 self._background.spawn(
                     self._tell_fallback(submitted.job_id), f"telling why job {submitted.job_id} went elsewhere"
                 )
+        if isinstance(submitted, Submitted) and self._engine.is_replicated:
+            # The node has it by now; only the promise waits.
+            await self._promise(submitted.job_id, ask, era, request_id=request_id, new_id=new_id)
         self.durations.add((perf_counter() - began) * 1000)
         return submitted
+
+    async def _promise(self, job_id: str, ask: Ask, era: int, *, request_id: str, new_id: str) -> None:
+        """Until whoever asked may count on the job. If he does not hear that, he may ask for it again."""
+        try:
+            if era != self._engine.era:
+                # Another server may serve by now. What that one knows of the job is what can be promised.
+                era = self._engine.era
+                await self._seek(job_id)
+            await self._engine.assured(cell_of(job_id), era)
+        except asyncio.CancelledError:
+            if not (request_id or new_id):
+                self._drop(job_id)
+            raise
+        except (DependencyDown, OutcomeUnknown) as doubt:
+            again = "" if new_id else request_id or self._submitter.id_to_ask_again(job_id, ask)
+            raise OutcomeUnknown(str(doubt), again) from doubt
 
     async def _tell_fallback(self, job_id: str) -> None:
         job = await read_job(self._engine, job_id)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from lingua_scheduler.app import reach_engine
+from lingua_scheduler.app import reach_engine, replication_of
 from lingua_scheduler.core.errors import DependencyDown, LinguaError
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.store.address import parse_place
@@ -141,7 +141,7 @@ def _broken_off(visit: Visit, error: LinguaError) -> Finding:
 
 async def _look_around(visit: Visit, settings: Settings, engine: Engine, url: str) -> None:
     place, cell = parse_place(url), settings.cell.name
-    visit.findings += [finding async for finding in examine(engine, place, cell)]
+    visit.findings += [finding async for finding in examine(engine, place, cell, replication_of(settings))]
     visit.findings += [finding async for finding in measure_round_trips(engine)]
     visit.findings += [finding async for finding in compare_clocks(engine, place)]
     if any(one.check in _GROUND and one.level is Level.UNFIT for one in visit.findings):

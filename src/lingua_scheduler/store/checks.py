@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lingua_scheduler.store.address import Address, Place
+    from lingua_scheduler.store.assurance import Replication
     from lingua_scheduler.store.engine import Engine
 
 #: By the field of INFO that has the version. Valkey names one of Redis too, for clients that know no other.
@@ -41,6 +42,9 @@ _CLUSTER_ADVICE: Final = "give its URL as redis+cluster://host:port, with some s
 _SENTINEL_ADVICE: Final = (
     "give redis+sentinel://host:port/name, with all Sentinels and the name of the primary that they watch"
 )
+
+_REPLICAS_FIX: Final = 'give it replicas, or set engine.replicas or engine.durability = "default"'
+_UNWATCHED: Final = "forbids INFO, without which nobody knows whether a replica has what the primary had"
 
 _ROOMS: Final = ("flows", "flows/shared", "views", "store")
 
@@ -60,19 +64,22 @@ _RIGHTS: Final = Face("store/rights", _Denied)
 _SCHEMA: Final = Face("store/schema", _Schema)
 
 
-async def check_engine(engine: Engine, place: Place, cell: str) -> None:
+async def check_engine(engine: Engine, place: Place, cell: str, replication: Replication | None = None) -> None:
     """`EngineUnfit` if the engine cannot keep a cell safely; a line in the log for what is only doubtful."""
-    async for finding in examine(engine, place, cell):
+    async for finding in examine(engine, place, cell, replication):
         if finding.level is Level.UNFIT:
             raise EngineUnfit(str(finding))
         if finding.level is Level.WARNING:
             log.warning("%s", finding)
 
 
-async def examine(engine: Engine, place: Place, cell: str) -> AsyncIterator[Finding]:
+async def examine(
+    engine: Engine, place: Place, cell: str, replication: Replication | None = None
+) -> AsyncIterator[Finding]:
     """What the servers say of themselves, and what they let us do.
 
-    Of a Cluster every primary is looked at: each has cells, or will have some.
+    Of a Cluster every primary is looked at: each has cells, or will have some. `replication`: what is promised must be
+    on replicas.
     """
     infos = await ask_everywhere(engine, "INFO")
     savings = await ask_everywhere(engine, "CONFIG", "GET", "save")
@@ -80,12 +87,17 @@ async def examine(engine: Engine, place: Place, cell: str) -> AsyncIterator[Find
         if info is None:
             said = "forbids INFO: its version, its memory policy and its persistence are not known"
             yield Finding("version", Level.WARNING, said, server, allow(place, "+info"))
+            if replication is not None:
+                yield Finding("replicas", Level.UNFIT, _UNWATCHED, server, allow(place, "+info"))
             continue
         fields = _fields(info)
+        if replication is not None:
+            yield _replicas(fields, replication.replicas).at(server)
         for finding in (*findings_in(fields, place), _persistence(fields, savings.get(server))):
             yield finding.at(server)
+    commands = used_commands(replicated=replication is not None)
     for server, each in engine.one_cell_each(cell).items():
-        yield (await _rights(engine, each, _login(place).username or "default")).at(server)
+        yield (await _rights(engine, each, _login(place).username or "default", commands)).at(server)
 
 
 async def check_schema(engine: Engine, cell: str) -> int:
@@ -167,12 +179,21 @@ def _persistence(info: Mapping[str, str], saving: list[bytes] | None) -> Finding
     return Finding("persistence", Level.WARNING, _what_is_lost(saving), fix="CONFIG SET appendonly yes")
 
 
-def used_commands() -> list[str]:
+def _replicas(info: Mapping[str, str], wanted: int) -> Finding:
+    """A replica may be on its way; until then nobody is promised anything, and all are told so: only a warning."""
+    there = int(info.get("connected_slaves", "0"))
+    if there >= wanted:
+        return Finding("replicas", Level.OK, f"has {there} replicas, and {wanted} must have what is acknowledged")
+    said = f"has {there} replicas, and {wanted} must have what is acknowledged: until then every outcome is unknown"
+    return Finding("replicas", Level.WARNING, said, fix=_REPLICAS_FIX)
+
+
+def used_commands(*, replicated: bool = False) -> list[str]:
     """Every command that this release gives, but for those that load and run the scripts."""
     package = files("lingua_scheduler")
     scripts = [file for room in _ROOMS for file in (package / room).iterdir() if file.name.endswith(".lua")]
     called = (found for file in scripts for found in _CALLED.findall(file.read_text(encoding="utf-8")))
-    return sorted({_PLAIN, *("|".join(filter(None, words)) for words in called)})
+    return sorted({_PLAIN, *(["WAIT"] if replicated else []), *("|".join(filter(None, words)) for words in called)})
 
 
 async def ask_everywhere(engine: Engine, *command: str) -> dict[str, Any]:
@@ -204,8 +225,7 @@ def _what_is_lost(saving: list[bytes] | None) -> str:
     return "keeps nothing on disk: when it dies, every node and job is forgotten"
 
 
-async def _rights(engine: Engine, cell: str, user: str) -> Finding:
-    commands = used_commands()
+async def _rights(engine: Engine, cell: str, user: str, commands: list[str]) -> Finding:
     try:
         answer = await _RIGHTS(engine, cell, pack(commands))
     except DependencyDown as error:

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lingua_scheduler.store.address import Address, Cluster
+    from lingua_scheduler.store.reign import Home
     from lingua_scheduler.store.slots import Turn
     from lingua_scheduler.store.topology import Table
-    from lingua_scheduler.store.wire import Waiter
+    from lingua_scheduler.store.wire import Waiter, Wire
 
 #: A call waits so long, from its birth, for its slot to be handed over.
 _HANDOVER_S: Final = 1.0
@@ -37,6 +38,14 @@ _HANDOVER_S: Final = 1.0
 _PAUSE_S: Final = (0.005, 0.04)
 #: So often a call is sent on without a pause. More, and two servers each say that the other has the slot.
 _HOPS: Final = 3
+
+
+class _Primary(Connection):
+    """To a server of a Cluster that has slots: who is not that yet is not served by, and asked again."""
+
+    async def _examine(self, wire: Wire) -> None:  # noqa: ARG002 - it was asked already
+        if self.reign.is_replica:
+            raise DependencyDown("READONLY", "it is a replica")
 
 
 class ClusterCarrier:
@@ -55,6 +64,7 @@ class ClusterCarrier:
     ) -> None:
         """`timeout_ms`, `patience_ms` and `max_pending` are those of each connection."""
         self.preamble: Callable[[], list[bytes]] = list
+        self.era = 0
         self._times = (timeout_ms, patience_ms)
         self._max_pending = max_pending
         self._tls = tls
@@ -101,6 +111,10 @@ class ClusterCarrier:
                 return found
         raise AssertionError  # every slot is named sooner or later
 
+    def home_of(self, cell: str) -> Home | None:
+        connection = self._topology.table[slot_of(cell)]
+        return None if connection is None else connection.home_of(cell)
+
     def flush(self) -> None:
         touched, self._touched = self._touched, {}
         for connection in touched:
@@ -119,19 +133,21 @@ class ClusterCarrier:
 
     def _connect(self, address: Address) -> Connection:
         timeout_ms, patience_ms = self._times
-        connection = Connection(
+        connection = _Primary(
             address,
             timeout_ms=timeout_ms,
             patience_ms=patience_ms,
             max_pending=self._max_pending,
             tls=self._tls,
             on_lost=self.distrust,
+            asks_reign=True,
         )
         connection.preamble = self._preamble
         return connection
 
     def _preamble(self) -> list[bytes]:
         """As it is when a socket is new, and not when its connection was made."""
+        self.era += 1
         return self.preamble()
 
     def _post(self, errand: Errand) -> None:
@@ -155,6 +171,8 @@ class ClusterCarrier:
     def settled(self, errand: Errand) -> None:
         slot = errand.slot
         self._is_back(slot)
+        if errand.guest_at is not None:
+            self.era += 1
         line = self._lines.get(slot)
         if line is None:
             return
@@ -173,6 +191,7 @@ class ClusterCarrier:
         if errand.server is not None and turn.port:
             there = errand.server.at(turn.host or errand.server.host, turn.port)
             if turn.word == "MOVED":
+                self.era += 1
                 self._topology.moved(errand.slot, there)
             else:
                 errand.guest_at = there
@@ -239,6 +258,8 @@ class ClusterCarrier:
 
     def _redrawn(self, before: Table, unsent: list[Waiter]) -> None:
         """Nobody goes to a slot's new server while somebody is still on his way to the old one."""
+        if before != self._topology.table:
+            self.era += 1
         errands: list[Errand] = []
         for waiter in unsent:
             if isinstance(waiter, Errand):

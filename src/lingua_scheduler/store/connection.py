@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lingua_scheduler.core.errors import DependencyDown, ScriptFailed
+from lingua_scheduler.store.reign import NOBODY, SECTIONS, Home, Reign, reign_in
 from lingua_scheduler.store.resp import encode
 from lingua_scheduler.store.wire import Call, Wire
 
@@ -46,6 +47,8 @@ class Carrier(Protocol):
     preamble: Callable[[], list[bytes]]
     #: Names of keys that every script must declare beside its own.
     guards: tuple[str, ...]
+    #: Another number whenever somebody else may have come to serve something.
+    era: int
 
     async def ready(self) -> None:
         """Wait until the engine serves; `DependencyDown` with the reason if that takes too long."""
@@ -58,6 +61,9 @@ class Carrier(Protocol):
 
     def one_cell_each(self, cell: str) -> dict[str, str]:
         """A cell on every server: `cell` itself on its own, made-up ones on the others."""
+
+    def home_of(self, cell: str) -> Home | None:
+        """Where a cell is now; None: nobody has it, or nobody was there yet."""
 
     def flush(self) -> None:
         """Write what was added, in that order for each cell."""
@@ -108,10 +114,15 @@ class Connection:
         name: str = "lingua",
         tls: ssl.SSLContext | None = None,
         on_lost: Callable[[], None] | None = None,
+        asks_reign: bool = False,
     ) -> None:
         """A call fails after `patience_ms` when it could not be sent, after `timeout_ms` without a reply."""
+        self._asks_reign = asks_reign
         self.address = address
         self._on_lost = on_lost
+        #: Under whom the socket serves; `NOBODY` before the first one, and where that is not asked.
+        self.reign: Reign = NOBODY
+        self.era = 0
         self.preamble: Callable[[], list[bytes]] = list
         self._timeout = timeout_ms / 1000
         self._patience = min(patience_ms, timeout_ms) / 1000
@@ -173,6 +184,9 @@ class Connection:
 
     def one_cell_each(self, cell: str) -> dict[str, str]:
         return {self.named: cell}
+
+    def home_of(self, cell: str) -> Home | None:  # noqa: ARG002 - one server has every cell
+        return Home(self.address, self.reign.id) if self.reign.id else None
 
     def ask(self, data: bytes, waiter: Waiter) -> None:
         """`send` to a server that serves the slot only to those who were told so by the slot's owner."""
@@ -325,6 +339,8 @@ class Connection:
             login.append(("SELECT", address.database))
         commands = [encode(*args) for args in (*login, ("CLIENT", "SETNAME", self._name), ("PING",))]
         checked = len(commands)
+        if self._asks_reign:
+            commands.append(encode("INFO", *SECTIONS))
         commands += self.preamble()
         calls = [Call(self._loop.create_future(), 0) for _ in commands]
         wire.write(b"".join(commands), calls, len(calls))
@@ -336,6 +352,8 @@ class Connection:
                 raise DependencyDown("REFUSED", str(outcome))
         if wire.why:
             raise DependencyDown("UNREACHABLE", wire.why)
+        if self._asks_reign:
+            self.reign = reign_in(outcomes[checked])
         await self._examine(wire)
         wire.answered = False
 
@@ -351,6 +369,7 @@ class Connection:
                 self._add(data, waiter)
         self._away = partial(DependencyDown, "UNREACHABLE", f"{self.named}: it takes no more bytes")
         self._wire = wire
+        self.era += 1
         self._ready.set()
         self.flush()
 

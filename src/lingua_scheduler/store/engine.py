@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.store.address import Cluster, Sentinels, parse_place
+from lingua_scheduler.store.assurance import Assurance
 from lingua_scheduler.store.batch import Batch, Lane, Load
 from lingua_scheduler.store.cluster import ClusterCarrier
 from lingua_scheduler.store.connection import Connection
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from lingua_scheduler.store.address import Place
+    from lingua_scheduler.store.assurance import Replication
     from lingua_scheduler.store.batch import Read
     from lingua_scheduler.store.connection import Carrier
     from lingua_scheduler.store.scripts import Script
@@ -62,8 +64,12 @@ class Engine:
         clock: Callable[[], int] | None = None,
         *,
         max_batch: int = 64,
+        replication: Replication | None = None,
     ) -> None:
-        """`rules` goes to every script as it is; `clock` gives milliseconds in place of the engine's own."""
+        """`rules` goes to every script as it is; `clock` gives milliseconds in place of the engine's own.
+
+        `replication`: what is promised must be on so many replicas.
+        """
         self.prefix = prefix
         self._carrier = carrier
         self._rules = b"$%d\r\n%b\r\n" % (len(rules), rules)
@@ -82,6 +88,7 @@ class Engine:
         self._on_way = 0
         self._again: list[Batch] = []
         carrier.preamble = self._preamble
+        self._assurance = Assurance(carrier, prefix, replication) if replication else None
 
     @classmethod
     async def connect(
@@ -94,6 +101,7 @@ class Engine:
         max_batch: int = 64,
         timeout_ms: int = 900,
         patience_ms: int = 500,
+        replication: Replication | None = None,
     ) -> Self:
         """An engine that serves already; `DependencyDown` if it does not within `timeout_ms`."""
         carrier = _carrier(parse_place(url), timeout_ms, patience_ms)
@@ -102,7 +110,7 @@ class Engine:
         except BaseException:
             await carrier.close()
             raise
-        return cls(carrier, prefix, rules, clock, max_batch=max_batch)
+        return cls(carrier, prefix, rules, clock, max_batch=max_batch, replication=replication)
 
     async def __aenter__(self) -> Self:
         return self
@@ -122,6 +130,8 @@ class Engine:
                 fail(future, closed)
         self._commands, self._open = [], []
         self._lanes.clear()
+        if self._assurance is not None:
+            await self._assurance.close()
         await self._carrier.close()
 
     def run(self, script: Script, cell: str, item: Item, read: Read = bytes) -> asyncio.Future[Any]:
@@ -149,6 +159,8 @@ class Engine:
         future: asyncio.Future[Any] = self._loop.create_future()
         lane.futures.append(future)
         lane.reads.append(read)
+        if self._assurance is not None and script.promises:
+            return asyncio.ensure_future(self._promised(cell, self.era, future))
         return future
 
     def command(self, *args: bytes | str | int, cell: str = "") -> asyncio.Future[Any]:
@@ -175,6 +187,31 @@ class Engine:
     def one_cell_each(self, cell: str) -> dict[str, str]:
         """A cell on every server: `cell` itself on its own, made-up ones on the others."""
         return self._carrier.one_cell_each(cell)
+
+    # What is promised.
+
+    @property
+    def era(self) -> int:
+        """Asked before a call whose outcome is to be promised."""
+        return self._carrier.era
+
+    async def assured(self, cell: str, era: int) -> None:
+        """Return when what was answered of this cell since then stays; `OutcomeUnknown` if nobody knows that.
+
+        At once, unless promises must be on replicas.
+        """
+        if self._assurance is not None:
+            await self._assurance.wait(cell, era)
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether what is promised must be on replicas."""
+        return self._assurance is not None
+
+    async def _promised(self, cell: str, era: int, answering: asyncio.Future[Any]) -> Any:  # noqa: ANN401 - whatever it is
+        answer = await answering
+        await self.assured(cell, era)
+        return answer
 
     def _lane(self, script: Script, cell: str, width: int) -> Lane:
         if len(self._lanes) >= _MAX_LANES:
@@ -275,8 +312,8 @@ def _carrier(place: Place, timeout_ms: int, patience_ms: int) -> Carrier:
     if isinstance(place, Cluster):
         return ClusterCarrier(place, timeout_ms=timeout_ms, patience_ms=patience_ms)
     if isinstance(place, Sentinels):
-        return SentinelConnection(place, timeout_ms=timeout_ms, patience_ms=patience_ms)
-    return Connection(place, timeout_ms=timeout_ms, patience_ms=patience_ms)
+        return SentinelConnection(place, timeout_ms=timeout_ms, patience_ms=patience_ms, asks_reign=True)
+    return Connection(place, timeout_ms=timeout_ms, patience_ms=patience_ms, asks_reign=True)
 
 
 def _load_command(script: Script) -> bytes:

@@ -108,6 +108,13 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "number of the last group and epoch; the schema of all records, and the birth of the cell",
         "as the cell",
     ),
+    Key(
+        "witness",
+        "string",
+        "",
+        "nothing: whichever replica has it has all that was written before; also of what lives outside the cells",
+        "a second",
+    ),
 )
 
 #: What lives outside every cell, in a slot of its own: the tag names a request, `{req:principal:id}`, a session,

@@ -60,6 +60,11 @@ ORDER: Final = (
 MOST: Final = dict.fromkeys(("register", "heartbeat", "disconnect", "leave", "evict", "mark", "reap"), 8)
 
 
+#: Flows whose answer is a promise: whoever hears it counts on it, also if the server that gave it dies. That a job is
+#: accepted is promised by whoever placed it: its node need not wait for that.
+PROMISES: Final = frozenset(("claim", "done", "fail", "cancel", "drain", "resume", "evict", "limit", "bury"))
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
     """One composed script, ready to be called by its SHA-1."""
@@ -71,6 +76,8 @@ class Script:
     rank: int
     #: How many items one run may have; the engine's client has a bound for all scripts too.
     most: int = sys.maxsize
+    #: Whether its answer is a promise.
+    promises: bool = False
 
     @property
     def reads_only(self) -> bool:
@@ -138,7 +145,7 @@ def compose(path: str, read: Read) -> Script:
     sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
     name = path.rsplit("/", 1)[-1]
     rank = ORDER.index(name) if name in ORDER else -1
-    return Script(name, source, sha, tuple(keys), rank, MOST.get(name, sys.maxsize))
+    return Script(name, source, sha, tuple(keys), rank, MOST.get(name, sys.maxsize), name in PROMISES)
 
 
 def read_packaged(path: str) -> str:

@@ -36,7 +36,13 @@ class SentinelConnection(Connection):
     leaves_on = "READONLY"
 
     def __init__(
-        self, place: Sentinels, *, timeout_ms: int = 900, patience_ms: int = 500, tls: ssl.SSLContext | None = None
+        self,
+        place: Sentinels,
+        *,
+        timeout_ms: int = 900,
+        patience_ms: int = 500,
+        tls: ssl.SSLContext | None = None,
+        asks_reign: bool = False,
     ) -> None:
         self._place = place
         self._ask_ms = timeout_ms // 2
@@ -48,7 +54,7 @@ class SentinelConnection(Connection):
         )
         #: Whom to ask: the one who answered last before the others, so that two who disagree do not take turns.
         self._seeds = random.sample(place.seeds, len(place.seeds))
-        super().__init__(place.primary, timeout_ms=timeout_ms, patience_ms=patience_ms, tls=tls)
+        super().__init__(place.primary, timeout_ms=timeout_ms, patience_ms=patience_ms, tls=tls, asks_reign=asks_reign)
         self._away = partial(DependencyDown, "UNREACHABLE", f"the primary of {place} was not found yet")
         self._watcher = asyncio.create_task(self._look_out(), name=f"watch {place}")
 

@@ -46,7 +46,7 @@ def test_every_setting_and_every_old_key_is_described() -> None:
     for key in (*LEAVES, *OLD_KEYS):
         assert f"| `{key}` |" in text
     assert "| `server.port` | whole number | `5010` | 0 … 65535 | `LINGUA_SERVER__PORT` | Port to listen on." in text
-    assert "| `engine.durability` | `default` or `fsync` | `default` |  |" in text
+    assert "| `engine.durability` | `default` or `fsync` or `replicated` | `default` |  |" in text
     assert "| `engine.url` | text | empty | at most 2048 characters |" in text
     assert "| `cell.name` | text | `c0` | `^[a-z][a-z0-9]{0,15}$` |" in text
     assert "| `scheduler.phase2.redis_url` | `engine.url` |" in text
