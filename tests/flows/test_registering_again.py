@@ -9,7 +9,9 @@ import pytest
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.disconnect import disconnect
-from tests.support.stage import T0, join, sweep
+from lingua_scheduler.flows.register import register
+from tests.support.cells import same
+from tests.support.stage import PLAIN, T0, A, bring, code_of, join, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -71,3 +73,53 @@ async def test_a_new_process_rests_though_nobody_saw_the_old_one_go(world: World
     await rested(world)
     answer = await join(world, connection="y", process_id="p2")
     assert (answer.how, answer.standing) == ("NEW_PROCESS", Standing.resting)
+
+
+class TestByTheConnectionThatItHas:
+    """The node itself registers once more, or the instance that holds its socket does, from memory."""
+
+    @pytest.mark.parametrize("renewed_by", ["node", "instance"])
+    async def test_another_connection_is_not_pushed_aside(self, world: World, renewed_by: str) -> None:
+        for newer in ("y", ""):
+            await join(world, connection="x", max_concurrent_jobs=1)
+            await join(world, connection=newer, max_concurrent_jobs=3)
+            before = await world.cell()
+            late = await register(
+                world.engine,
+                CELL,
+                "n1",
+                **(PLAIN | {"connection": "x", "renewed_by": renewed_by, "process_id": "p2", "running": [(A, 1)]}),
+            )
+            assert code_of(late) == "NODE_REPLACED"
+            assert same(await world.cell(), before)
+
+    @pytest.mark.parametrize("renewed_by", ["node", "instance"])
+    async def test_also_by_another_credential(self, world: World, renewed_by: str) -> None:
+        await join(world, connection="x", credential="one")
+        late = await register(
+            world.engine, CELL, "n1", **(PLAIN | {"connection": "y", "credential": "two", "renewed_by": renewed_by})
+        )
+        assert code_of(late) == "NODE_REPLACED"
+
+    @pytest.mark.parametrize("renewed_by", ["node", "instance"])
+    async def test_its_own_goes_on(self, world: World, renewed_by: str) -> None:
+        await join(world, connection="x")
+        await disconnect(world.engine, CELL, "n1", "x", handover=True)
+        answer = await join(world, connection="x", epoch="1-n1", renewed_by=renewed_by)
+        assert (answer.how, answer.replaced) == ("RESYNC", "")
+        assert (await world.cell()).nodes["n1"].away_until_ms == 0
+
+    @pytest.mark.parametrize(("renewed_by", "attempt"), [("node", 2), ("instance", 1)])
+    async def test_only_the_node_knows_better_than_the_engine_what_it_runs(
+        self, world: World, renewed_by: str, attempt: int
+    ) -> None:
+        await join(world, connection="x")
+        await bring(world, "RUNNING")
+        answer = await join(world, connection="x", epoch="1-n1", running=[], renewed_by=renewed_by)
+        assert answer.cancel == []
+        assert (await world.cell()).jobs[A].attempt == attempt
+
+    async def test_nobody_knows_better_than_the_instance_if_the_engine_knows_nothing(self, world: World) -> None:
+        answer = await join(world, connection="x", running=[(A, 1)], renewed_by="instance")
+        assert (answer.how, answer.cancel) == ("NEW", [(A, 1)])
+        assert (await world.cell()).nodes["n1"].used == 1

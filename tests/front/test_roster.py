@@ -230,6 +230,15 @@ class TestAnInstanceThatWasTakenForGone:
         assert tape.closed_with == CloseCode.REPLACED
         assert instance_of((await scene.node()).profile.connection) == "elsewhere"
 
+    async def test_whoever_comes_meanwhile_elsewhere_stays_there(self, scene: Scene) -> None:
+        tape = await scene.join()
+        elsewhere = Stage(scene.world, "elsewhere")
+        await asyncio.gather(elsewhere.join(epoch=scene.link().epoch), scene.roster.renew_all())
+        await scene.roster.renew_all()
+        await asyncio.sleep(0)
+        assert tape.closed_with == CloseCode.REPLACED
+        assert instance_of((await scene.node()).profile.connection) == "elsewhere"
+
     async def test_one_that_closes_meanwhile_is_not_taken_in_again(self, scene: Scene) -> None:
         await scene.join()
         renewing = asyncio.create_task(scene.roster.renew_all())

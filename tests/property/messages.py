@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingua_scheduler.core.limits import Limits
+    from lingua_scheduler.core.node import RenewedBy
     from tests.property.facts import JobFacts
     from tests.property.model import Model
 
@@ -109,6 +110,7 @@ class Register:
     running: str
     acks: bool
     tells: bool
+    renewed_by: RenewedBy = ""
 
     def op(self, now: Situation) -> Op:
         node = now.model.nodes.get(self.node)
@@ -133,6 +135,7 @@ class Register:
                 "acks": self.acks,
                 "tells": self.tells,
                 "nonce": "x",
+                "renewed_by": self.renewed_by,
             },
         )
 

@@ -34,6 +34,7 @@ from tests.property.model_jobs import JobFlows, no
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lingua_scheduler.core.node import RenewedBy
     from lingua_scheduler.core.refusal import Refusal
     from lingua_scheduler.flows.register import How
     from tests.property.model_cell import LeaseId
@@ -61,10 +62,15 @@ class Model(JobFlows):
         about: str = "",
         nonce: str = "",
         lenient: bool = False,
+        renewed_by: RenewedBy = "",
         **said: object,
     ) -> Registered | Refusal:
         word = _word(Word(), {"semantic_langs": [], **said, "lenient": lenient})
         node = self.nodes.get(node_id)
+        if node and renewed_by and connection != node.connection:
+            return no("NODE_REPLACED")
+        if node and renewed_by == "instance":
+            running = None
         if node and credential != node.credential and not node.lost_at:
             return no("NODE_ID_CONFLICT")
         if not node and not self._has_room():

@@ -273,6 +273,7 @@ KINDS: Final[dict[str, Kind]] = {
     "limit.max_concurrent_jobs": _whole(1, 1024).but(None),
     "register.health": _HEALTH,
     "heartbeat.health": _HEALTH.but(None),
+    "renewed_by": Kind((*_without(""), "nobody", "Node", "node ", ["node"], b"node")),
     "acks": _BOOL,
     "tells": _BOOL,
     "lenient": _BOOL,

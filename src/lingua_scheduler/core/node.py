@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Literal, cast, get_args
 
 from lingua_scheduler.core.ids import cell_of, check_int, check_text
 from lingua_scheduler.core.refusal import Invalid
+
+#: Who registers a node once more by the connection that it has; "": nobody, the connection is a new one.
+RenewedBy = Literal["", "node", "instance"]
 
 REPORTED: Final = ("registering", "ready", "degraded", "draining", "offline")
 MAX_SLOTS: Final = 1024
@@ -22,6 +25,13 @@ def check_reported(value: object) -> str:
     if isinstance(value, str) and value in REPORTED:
         return value
     raise Invalid(f"health must be one of {', '.join(REPORTED)}")
+
+
+def check_renewed_by(value: object) -> RenewedBy:
+    """Who registers a node once more."""
+    if isinstance(value, str) and value in get_args(RenewedBy):
+        return cast("RenewedBy", value)
+    raise Invalid("renewed_by must be node, instance or nobody")
 
 
 def check_slots(value: object) -> int:

@@ -30,6 +30,7 @@ CODES: Final[dict[str, Code]] = {
     "NODE_ID_CONFLICT": Code(
         409, False, "A live node with another credential holds the id {node_id}; take another id."
     ),
+    "NODE_REPLACED": Code(409, False, "Another connection speaks for node {node_id} now; this one is over."),
     "IDEMPOTENCY_CONFLICT": Code(
         409, False, "The request id {request_id} came with another body before; a new body needs a new id."
     ),

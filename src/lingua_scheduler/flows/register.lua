@@ -4,21 +4,26 @@
   over. Neither: CONTINUED while the node is alive or in a grace, its attempts carried over; else RENEWED, a new epoch,
   its old attempts in limbo. What it runs and the ledger does not know takes slots until it has stopped. A new node
   takes the place of one that is gone if there is no other.
+  Whoever renews a registration does so by a connection that spoke for the node: if another does by now, NODE_REPLACED.
+  An instance renews it from memory: what it says the node runs counts only if nothing else is known of the node.
   KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · leases ·
         limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id credential epoch process connection max reported acks tells nonce
-        capability running about }                             (running false = not told)
+        capability running about renewed_by }                  (running false = not told; renewed_by "" = nobody)
   OUT   REGISTERED how epoch standing { pairs } { cancel: { job attempt } } crowded replaced
                                                                (replaced: the connection that spoke for it until now)
-        NODE_ID_CONFLICT | CELL_FULL                                                                               ]]
+        NODE_ID_CONFLICT | CELL_FULL | NODE_REPLACED                                                               ]]
 -- include: clock, damp, node_at, put_node, restand, look_again, served_pairs, signature_of, group_is_refused
 -- include: take_word, take_intent, join_group, leave_group, leases_of, move_on, move_leases_on, settle_running, admit
 -- include: slots_of, make_room, serve, write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
-local function who_is_it(node, profile, credential, epoch, process)
+local function who_is_it(node, profile, credential, epoch, process, renewing)
   if not node then
     return make_room(now, rules) and "NEW" or "CELL_FULL"
+  end
+  if renewing and renewing ~= profile[PROFILE.connection] then
+    return "NODE_REPLACED"
   end
   if credential ~= profile[PROFILE.credential] then
     return node[NODE.lost_at_ms] == 0 and "NODE_ID_CONFLICT" or "NEW_PROCESS"
@@ -70,12 +75,13 @@ local function watch_again(node_id)
 end
 
 for i = 3, #ARGV do
-  local node_id, credential, epoch, process, connection, max, reported, acks, tells, nonce, capability, running, about =
-    unpack(cmsgpack.unpack(ARGV[i]))
+  local item = cmsgpack.unpack(ARGV[i])
+  local node_id, credential, epoch, process, connection, max, reported, acks, tells, nonce = unpack(item)
+  local capability, running, about, renewed_by = unpack(item, 11)
   local node = node_at(node_id)
   local packed = redis.call("HGET", KEY.profiles, node_id)
   local known = packed and cmsgpack.unpack(packed)
-  local how = who_is_it(node, known, credential, epoch, process)
+  local how = who_is_it(node, known, credential, epoch, process, renewed_by ~= "" and connection)
   local goes_on = how == "RESYNC" or how == "CONTINUED"
   local profile = NEW.profile
   profile[PROFILE.credential], profile[PROFILE.connection], profile[PROFILE.about] = credential, connection, about
@@ -83,6 +89,7 @@ for i = 3, #ARGV do
   profile[PROFILE.registered_at_ms], profile[PROFILE.public] = now, true
   take_word(profile, capability)
   if known then
+    running = renewed_by ~= "instance" and running
     profile[PROFILE.marks] = how == "NEW_PROCESS" and {} or known[PROFILE.marks]
     profile[PROFILE.marking_since_ms] = known[PROFILE.marking_since_ms]
     profile[PROFILE.marked] = known[PROFILE.marked]
@@ -92,7 +99,7 @@ for i = 3, #ARGV do
   local crowded = group_is_refused(node, signature, served, rules)
   served = crowded and {} or served
 
-  if how == "NODE_ID_CONFLICT" or how == "CELL_FULL" then
+  if how == "NODE_ID_CONFLICT" or how == "CELL_FULL" or how == "NODE_REPLACED" then
     answers[#answers + 1] = cmsgpack.pack({ how })
   else
     node = node or new_node(node_id)

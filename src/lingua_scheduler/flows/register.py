@@ -9,7 +9,7 @@ import msgspec
 
 from lingua_scheduler.core.capability import CROWDED, capability, check_joining, why_no_pool
 from lingua_scheduler.core.ids import check_bool, check_cell, check_id, check_text
-from lingua_scheduler.core.node import check_about, check_reported, check_running, check_slots
+from lingua_scheduler.core.node import check_about, check_renewed_by, check_reported, check_running, check_slots
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.store.face import Answer, Face, No, pack
@@ -17,6 +17,7 @@ from lingua_scheduler.store.face import Answer, Face, No, pack
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lingua_scheduler.core.node import RenewedBy
     from lingua_scheduler.store.engine import Engine
 
 How = Literal["NEW", "RESYNC", "NEW_PROCESS", "CONTINUED", "RENEWED"]
@@ -47,7 +48,7 @@ class Registered(msgspec.Struct, frozen=True):
     replaced: str = ""
 
 
-_REGISTER: Final = Face("flows/register", _Registered, refuses=("NODE_ID_CONFLICT", "CELL_FULL"))
+_REGISTER: Final = Face("flows/register", _Registered, refuses=("NODE_ID_CONFLICT", "CELL_FULL", "NODE_REPLACED"))
 
 
 async def register(
@@ -74,13 +75,15 @@ async def register(
     lenient: bool = False,
     about: str = "",
     nonce: str | None = None,
+    renewed_by: RenewedBy = "",
 ) -> Registered | Refusal:
     """Enter the node, or compare notes with it.
 
     `acks`: it says when it has a job; one that does not accepts by the write. `tells`: it can say when it has
     stopped. `lenient`: a field node, whose unknown languages are dropped with a warning, and which
     has no pools while its semantic repair is not ready. `connection` is the nonce of its socket, "" for a node without
-    one.
+    one. `renewed_by`: the node registers again by the connection that it has, or the instance that holds this does so
+    for it, from memory. If another connection speaks for the node by now, that is NODE_REPLACED, and nothing changes.
     """
     try:
         cell, semantic_langs = check_cell(cell), () if semantic_langs is None else semantic_langs
@@ -110,6 +113,7 @@ async def register(
                 word,
                 False if running is None else check_running(running),
                 check_about(about),
+                check_renewed_by(renewed_by),
             )
         )
     except Invalid as invalid:

@@ -61,7 +61,15 @@ def test_the_codes_are_those_of_the_protocol() -> None:
     assert protocol.items() <= known.items()
     ours = {
         *("NOT_ENDED", "CELL_FULL", "INTERNAL", "INVALID_PAIRING_CODE", "SESSION_CLOSED", "UNSUPPORTED_FEATURE"),
-        *("UNKNOWN_AUDIO", "UNKNOWN_POOL", "SESSION_TAKEN", "INSTANCE_GONE", "INBOX_FULL", "UNKNOWN_LETTER"),
+        *(
+            "UNKNOWN_AUDIO",
+            "UNKNOWN_POOL",
+            "SESSION_TAKEN",
+            "NODE_REPLACED",
+            "INSTANCE_GONE",
+            "INBOX_FULL",
+            "UNKNOWN_LETTER",
+        ),
     }
     of_http = {"NOT_FOUND", "METHOD_NOT_ALLOWED", "REQUEST_TIMEOUT", "HEADERS_TOO_LARGE"}
     assert known.keys() - protocol.keys() == ours | of_http

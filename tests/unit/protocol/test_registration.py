@@ -26,6 +26,7 @@ def test_the_words_are_keywords_of_their_flow(words: Any, flow: Any) -> None:
         "connection",
         "credential",
         "nonce",
+        "renewed_by",
     }
 
 

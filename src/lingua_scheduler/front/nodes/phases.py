@@ -270,7 +270,9 @@ class Live:
         return welcome(known, answer)
 
     def refused(self, refusal: Refusal) -> list[Act]:
-        """The engine has not: the node stays what it was."""
+        """The engine has not: the node stays what it was. If another connection speaks for it, this one is over."""
+        if refusal.code == "NODE_REPLACED":
+            return [HangUp(CloseCode.REPLACED, refusal.detail)]
         return [self._say(refusal)]
 
     def beaten(self, beat: Beat, answer: Beaten | Refusal) -> list[Act]:

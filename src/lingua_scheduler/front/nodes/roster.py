@@ -21,6 +21,7 @@ from lingua_scheduler.views.node import Node, read_node
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lingua_scheduler.core.node import RenewedBy
     from lingua_scheduler.flows.register import Registered
     from lingua_scheduler.front.errands import Errands
     from lingua_scheduler.front.nodes.links import Known, Link, Links
@@ -44,10 +45,18 @@ class Roster:
         self._links = links
         self._errands = errands
 
-    async def register(self, enter: Enter, connection: str, credential: str) -> Registered | Refusal:
+    async def register(
+        self, enter: Enter, connection: str, credential: str, renewed_by: RenewedBy = ""
+    ) -> Registered | Refusal:
         """Take a node in."""
         return await register(
-            self._engine, self._cell, enter.node_id, connection=connection, credential=credential, **enter.words
+            self._engine,
+            self._cell,
+            enter.node_id,
+            connection=connection,
+            credential=credential,
+            renewed_by=renewed_by,
+            **enter.words,
         )
 
     async def renew_all(self) -> None:
@@ -60,16 +69,13 @@ class Roster:
         What it works on may be unknown there too. It is told to stop that, and its slots are taken until it has.
         """
         known = link.known
-        node = await read_node(self._engine, self._cell, known.node_id)
         if self._links.get(known.node_id) is not link:
             # A newer socket has taken its place, and speaks for the node; or it is closed.
             return
-        if isinstance(node, Node) and node.profile.connection != known.connection:
-            link.hang_up(CloseCode.REPLACED, replaced(known.node_id))
+        answer = await self._enter_again(known)
+        if isinstance(answer, Refusal) and answer.code == "NODE_REPLACED":
+            link.hang_up(CloseCode.REPLACED, answer.detail)
             return
-        # What it has brought with it from another instance is known to the engine, if to anybody.
-        running = None if isinstance(node, Node) else self._told_from_here(known.node_id)
-        answer = await self._enter_again(known, running)
         if isinstance(answer, Refusal):
             log.warning("node %s could not be registered again: %s", known.node_id, answer.detail)
             link.hang_up(CloseCode.TIMEOUT, f"register again: {answer.detail}")
@@ -77,18 +83,25 @@ class Roster:
         log.warning("node %s was unknown to the engine, or given up, and is registered again", known.node_id)
         known.epoch = answer.epoch
         self.do(link, welcome(known, answer))
-        if isinstance(node, Node):
-            self.do(link, cancels(known, node.fenced))
+        if answer.how != "NEW":
+            await self._stop_fenced(link)
 
-    async def _enter_again(self, known: Known, running: list[tuple[str, int]] | None) -> Registered | Refusal:
+    async def _stop_fenced(self, link: Link) -> None:
+        """Tell a node again what it must stop: while it was not heard of, nobody could."""
+        node = await read_node(self._engine, self._cell, link.node_id)
+        if isinstance(node, Node):
+            self.do(link, cancels(link.known, node.fenced))
+
+    async def _enter_again(self, known: Known) -> Registered | Refusal:
         """What it says meanwhile is heard before, and would be undone: then it is said once more."""
         while True:
             said = known.words
             words = said.copy()
             words["epoch"] = known.epoch
-            words["running"] = running
+            # What it has brought with it from another instance is known to the engine, if to anybody.
+            words["running"] = self._told_from_here(known.node_id)
             enter = Enter(known.node_id, words, known.abilities, known.types)
-            answer = await self.register(enter, known.connection, known.credential)
+            answer = await self.register(enter, known.connection, known.credential, "instance")
             if isinstance(answer, Refusal) or known.words == said:
                 return answer
             known.epoch = answer.epoch

@@ -187,7 +187,7 @@ class _Servant:
         await self._under_way.room(1)
         known = self._link.known
         try:
-            answer = await self._roster.register(enter, known.connection, known.credential)
+            answer = await self._roster.register(enter, known.connection, known.credential, "node")
         except (DependencyDown, OutcomeUnknown) as away:
             self._say(away)
             return
