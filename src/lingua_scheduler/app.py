@@ -22,7 +22,7 @@ from lingua_scheduler.front.hearing import Hearing
 from lingua_scheduler.front.hints import Hints
 from lingua_scheduler.front.letters import Letters
 from lingua_scheduler.front.mailbox import Mailboxes
-from lingua_scheduler.front.nodes.orphans import hand_over_nodes
+from lingua_scheduler.front.nodes.orphans import bereave
 from lingua_scheduler.front.nodes.roster import Roster
 from lingua_scheduler.front.nodes.socket import serve_node
 from lingua_scheduler.front.server import Server, url_of
@@ -157,22 +157,18 @@ def desk_of(app: App) -> Desk:
 
 
 @asynccontextmanager
-async def among_others(app: App, desk: Desk, presence: PresenceKeeper) -> AsyncIterator[None]:
+async def among_others(app: App, desk: Desk, presence: PresenceKeeper, keeper: Keeper) -> AsyncIterator[None]:
     """Be one of several instances: be there, read what the others write, and take over from who is gone.
 
     At the end nobody writes any more when everything else is over; what nobody read by then, another reads.
     """
-
-    async def bereave(instance_id: str) -> None:
-        await hand_over_nodes(engine, app.cell, instance_id)
-
     settings, engine = app.settings.instance, app.engine
     bell = await Engine.connect(
         app.url,
         engine.prefix,
         timeout_ms=settings.inbox_block_ms + app.settings.engine.call_timeout_ms,
     )
-    loops, letters = app.settings.loops, Letters(desk, app.submitter.hear)
+    loops, letters = app.settings.loops, Letters(desk, app.submitter.hear, keeper.wake)
     postman = Postman(
         engine,
         desk.instance_id,
@@ -181,7 +177,9 @@ async def among_others(app: App, desk: Desk, presence: PresenceKeeper) -> AsyncI
         re_route=letters.hear,
         ring=partial(await_letter, bell, desk.instance_id, settings.inbox_block_ms),
     )
-    undertaker = Undertaker(engine, loops.inherit_interval_ms, settings.presence_beat_ms, postman, bereave)
+    undertaker = Undertaker(
+        engine, loops.inherit_interval_ms, settings.presence_beat_ms, postman, partial(bereave, desk)
+    )
     async with bell, Ear(app.url, desk.hints.channel, desk.hints.hear):
         await presence.turn()
         async with presence, postman, undertaker:
@@ -209,6 +207,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
         roster = Roster(engine, app.cell, desk.links, desk.delivery.errands)
         beat_ms = settings.instance.presence_beat_ms
         presence = PresenceKeeper(engine, beat_ms, desk.describe, roster.renew_all)
+        keeper = Keeper(settings.nodes.socket_beat_ms, roster.keep_all)
 
         async def refill() -> None:
             await roster.renew_all()
@@ -230,9 +229,9 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
         desk.started_at_ms = desk.clock()
         desk.url = url_of(bound)
         async with (
-            among_others(app, desk, presence),
+            among_others(app, desk, presence, keeper),
             looking_after(app, desk.hearing.hear) as relayer,
-            Keeper(settings.nodes.socket_beat_ms, roster.keep_all),
+            keeper,
             watcher,
         ):
             desk.delivery.has_news = relayer.wake

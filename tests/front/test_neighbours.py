@@ -41,7 +41,11 @@ class Instance(Stage):
         self.hearing = Hearing(world.engine, CELL, self.links, self.delivery, self.listeners, self.neighbours)
         self.sessions = self.listeners
         self.told: list[Event] = []
-        self.letters = Letters(cast("Desk", self), self.told.append)
+        self.kept = 0
+        self.letters = Letters(cast("Desk", self), self.told.append, self._keep)
+
+    def _keep(self) -> None:
+        self.kept += 1
 
     async def relay(self) -> list[str]:
         """Hand over what is in the outbox, as the relayer of this instance does."""
@@ -235,6 +239,16 @@ async def test_a_late_letter_closes_no_newer_socket(there: Instance) -> None:
     await there.letters.hear(Letter("replaced", node="n1", detail=new_connection("there")))
     await asyncio.sleep(0)
     assert tape.closed_with is None
+
+
+async def test_who_is_there_although_its_nodes_were_handed_over_beats_for_them(
+    here: Instance, there: Instance, world: World
+) -> None:
+    await here.neighbours.tell_orphaned("there")
+    assert (await there.read(), there.kept) == (["orphaned"], 1)
+    await die(world.engine, "there")
+    await here.neighbours.tell_orphaned("there")
+    assert await there.read() == []
 
 
 @pytest.mark.parametrize("command", ["drain", "resume"])

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 class Letters:
     """The one reader."""
 
-    def __init__(self, desk: Desk, tell_submitter: Callable[[Event], None]) -> None:
+    def __init__(self, desk: Desk, tell_submitter: Callable[[Event], None], keep_nodes: Callable[[], None]) -> None:
+        """`keep_nodes`: beat for every open socket, soon."""
         self._desk = desk
         self._tell_submitter = tell_submitter
+        self._keep_nodes = keep_nodes
 
     async def hear(self, letter: Letter) -> None:
         """Do what a letter asks for. What raises comes back."""
@@ -45,6 +47,8 @@ class Letters:
                 await desk.hearing.hang_up(Event(letter.kind, "", 0, node_id, letter.detail, "", 0))
             case "replaced":
                 desk.links.replace(node_id, letter.detail)
+            case "orphaned":
+                self._keep_nodes()
             case "taken":
                 await desk.sessions.taken(letter.session, letter.detail)
             case "control":

@@ -124,6 +124,13 @@ class Neighbours:
         """The same for a node that came back here."""
         await self._hint(instance_of(connection), Letter("replaced", node=node_id, detail=connection))
 
+    async def tell_orphaned(self, instance_id: str) -> None:
+        """Its nodes were handed over because it was gone. If it is there by now, it was not, and takes them back.
+
+        If it is not there yet, it comes back after this, and takes them in as whoever was taken for gone does.
+        """
+        await self._hint(instance_id, Letter("orphaned"))
+
     async def _hint(self, instance_id: str, letter: Letter) -> None:
         """Write to another instance what it would find out by itself, only later."""
         if instance_id not in {"", self.instance_id}:

@@ -11,9 +11,16 @@ from lingua_scheduler.flows.disconnect import Away, disconnect
 from lingua_scheduler.views.connections import read_connections
 
 if TYPE_CHECKING:
+    from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.store.engine import Engine
 
 log = logging.getLogger(__name__)
+
+
+async def bereave(desk: Desk, instance_id: str) -> None:
+    """Whatever an instance held that is gone is others' now. If it is there again meanwhile, it hears of that."""
+    if await hand_over_nodes(desk.engine, desk.cell, instance_id):
+        await desk.neighbours.tell_orphaned(instance_id)
 
 
 async def hand_over_nodes(engine: Engine, cell: str, instance_id: str) -> int:
