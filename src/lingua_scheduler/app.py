@@ -150,7 +150,8 @@ def desk_of(app: App) -> Desk:
     )
     desk.sessions = Sessions(desk)
     desk.hints = Hints(engine, desk.sessions, desk.neighbours)
-    desk.delivery = Delivery(engine, desk.links, app.submitter, desk.hints, desk.neighbours)
+    desk.delivery = Delivery(engine, desk.links, app.submitter, desk.hints, desk.neighbours, desk.clock)
+    desk.hints.on_mail = desk.delivery.ring_mailbox
     desk.hearing = Hearing(engine, cell, desk.links, desk.delivery, desk.sessions, desk.neighbours)
     desk.mailboxes = Mailboxes(engine, cell, desk.delivery.mailbox_bell)
     return desk
@@ -180,7 +181,7 @@ async def among_others(app: App, desk: Desk, presence: PresenceKeeper, keeper: K
     undertaker = Undertaker(
         engine, loops.inherit_interval_ms, settings.presence_beat_ms, postman, partial(bereave, desk)
     )
-    async with bell, Ear(app.url, desk.hints.channel, desk.hints.hear):
+    async with bell, Ear(app.url, desk.hints.hear, *desk.hints.channels):
         await presence.turn()
         async with presence, postman, undertaker:
             yield

@@ -11,13 +11,15 @@ from lingua_scheduler.core.letter import Letter, Undeliverable
 from lingua_scheduler.core.owner import instance_of, mark_in, mark_of, new_connection
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.wanted import Wanted
+from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.collect import Letters as Taken
 from lingua_scheduler.flows.collect import collect
 from lingua_scheduler.flows.done import done
-from lingua_scheduler.flows.register import register
+from lingua_scheduler.flows.register import Registered, register
 from lingua_scheduler.flows.relay import relay
 from lingua_scheduler.flows.save_session import save_session
+from lingua_scheduler.flows.started import started
 from lingua_scheduler.front.ask import Ask
 from lingua_scheduler.front.hearing import Hearing
 from lingua_scheduler.front.letters import Letters
@@ -158,6 +160,57 @@ async def test_a_node_that_outlived_its_instance_is_found_and_not_blamed(
     assert await here.state(job_id) == ("RESERVED", 1, "n1")
     assert await third.read() == ["carry"]
     assert [message["job_id"] for message in tape.messages("job_assign")] == [job_id]
+
+
+async def test_a_node_that_polled_is_found_on_the_socket_that_it_took(here: Instance, there: Instance) -> None:
+    polls = {"semantic_langs": ["en", "zh"], "nmt_pairs": [("en", "zh")], "max_concurrent_jobs": 4}
+    answer = await register(here.world.engine, CELL, "n1", **polls)  # type: ignore[arg-type]  # of many kinds
+    assert isinstance(answer, Registered)
+    await here.put()
+    assert here.listeners.of("mailed") == ["n1"]
+    tape = await there.join(epoch=answer.epoch, max_concurrent_jobs=4)
+    job_id = await here.put()
+    assert await there.read() == ["carry"]
+    assert [message["job_id"] for message in tape.messages("job_assign")] == [job_id]
+
+
+async def test_a_node_that_comes_here_while_others_are_asked_is_told_here(
+    here: Instance, there: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await there.join()
+    node = there.links.get("n1")
+    assert node is not None
+    tell_holder, tapes = here.neighbours.tell_holder, []
+
+    async def slowly(node_id: str, epoch: str, letter: Letter) -> bool:
+        tapes.append(await here.join(epoch=epoch))
+        here.neighbours.forget_holder(node_id, epoch)
+        return await tell_holder(node_id, epoch, letter)
+
+    monkeypatch.setattr(here.neighbours, "tell_holder", slowly)
+    job_id = await here.put()
+    assert await here.state(job_id) == ("DISPATCHED", 1, "n1")
+    assert [message["job_id"] for message in tapes[0].messages("job_assign")] == [job_id]
+
+
+async def test_what_a_node_brings_along_is_its_errand_where_it_is_now(
+    here: Instance, there: Instance, world: World
+) -> None:
+    await here.join(max_concurrent_jobs=4)
+    accepted, begun, only_told = [await here.put() for _ in range(3)]
+    await ack(world.engine, accepted, 1, "n1")
+    await started(world.engine, begun, 1, "n1")
+    node = here.links.get("n1")
+    assert node is not None
+    await there.join(epoch=node.epoch, max_concurrent_jobs=4)
+    there.delivery.recall_soon(CELL, "n1")
+    await there.delivery.close()
+    assert there.delivery.errands.of_node("n1") == [here.delivery.errands.get(job, "n1") for job in (accepted, begun)]
+    assert only_told not in there.delivery.errands._by_job
+
+    await there.neighbours.tell_replaced("n1", node.known.connection)
+    assert await here.read() == ["replaced"]
+    assert here.delivery.errands.of_node("n1") == []
 
 
 async def test_the_end_is_told_where_the_job_was_made(here: Instance, there: Instance, world: World) -> None:

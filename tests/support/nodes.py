@@ -80,6 +80,9 @@ class Listeners:
     def partial(self, errand: Errand, message: NodeAsrPartial) -> None:
         self.heard.append((message.text, errand))
 
+    def mailed(self, node_id: str) -> None:
+        self.heard.append(("mailed", node_id))
+
     def knows(self, job_id: str) -> bool:
         return job_id in self.waits_for
 
@@ -106,7 +109,9 @@ class Stage:
         self.listeners = Listeners()
         self.submitter = Submitter(world.engine, CELL, home=instance)
         self.neighbours = Neighbours(world.engine, CELL, instance)
-        self.delivery = Delivery(world.engine, self.links, self.submitter, self.listeners, self.neighbours)
+        self.delivery = Delivery(
+            world.engine, self.links, self.submitter, self.listeners, self.neighbours, lambda: world.now_ms
+        )
 
     async def put(self, **wanted: Any) -> str:
         """A job for en:zh, carried if it can be; its id."""

@@ -48,7 +48,7 @@ async def open_instance(url: str, **flags: Any) -> AsyncIterator[Open]:
         engine, cell = desk.engine, desk.cell
         desk.links, desk.sessions = Links(), Sessions(desk)
         desk.hints = Hints(engine, desk.sessions, desk.neighbours)
-        desk.delivery = Delivery(engine, desk.links, desk.submitter, desk.hints, desk.neighbours)
+        desk.delivery = Delivery(engine, desk.links, desk.submitter, desk.hints, desk.neighbours, desk.clock)
         desk.hearing = Hearing(engine, cell, desk.links, desk.delivery, desk.sessions, desk.neighbours)
 
         async def hear(event: Event) -> None:

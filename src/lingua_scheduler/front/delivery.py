@@ -31,6 +31,7 @@ from lingua_scheduler.front.durations import Durations
 from lingua_scheduler.front.errands import Errands
 from lingua_scheduler.front.fallback import tell_fallback
 from lingua_scheduler.front.neighbours import POLLS
+from lingua_scheduler.front.recall import recall
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.job import read_job
 from lingua_scheduler.views.whereabouts import At, read_whereabouts
@@ -59,9 +60,11 @@ log = logging.getLogger(__name__)
 
 
 class Accepts(Protocol):
-    """Sessions, as far as they hear of deliveries."""
+    """Sessions, here and elsewhere, as far as they hear of deliveries; and whoever waits at a mailbox elsewhere."""
 
     def accepted(self, errand: Errand) -> None: ...
+
+    def mailed(self, node_id: str) -> None: ...
 
 
 class Delivery:
@@ -74,6 +77,7 @@ class Delivery:
         submitter: Submitter,
         sessions: Accepts,
         neighbours: Neighbours,
+        now: Callable[[], int],
     ) -> None:
         self._engine = engine
         self._links = links
@@ -82,7 +86,7 @@ class Delivery:
         self._sessions = sessions
         self._background = Background()
         self._mailboxes = Bells()
-        self.errands = Errands()
+        self.errands = Errands(now)
         #: How long it took from a caller's word to a node that has the job.
         self.durations = Durations()
         #: Jobs that are being carried from here just now.
@@ -101,6 +105,10 @@ class Delivery:
     def mailbox_bell(self, node_id: str) -> Bell:
         """Rings when something is put into the mailbox of a node without a socket: listen, look, wait."""
         return self._mailboxes.listening(node_id)
+
+    def ring_mailbox(self, node_id: str) -> None:
+        """Something may lie in a mailbox: another instance says so."""
+        self._mailboxes.ring(node_id)
 
     async def place(
         self,
@@ -294,7 +302,10 @@ class Delivery:
             self.errands.add(cargo.errand(job_id, at.attempt_id, at.node_id))
             return "here"
         letter = Letter("carry", job_id, at.attempt_id, at.node_id, trace=cargo.trace_id)
-        return "elsewhere" if await self._neighbours.tell_holder(at.node_id, at.epoch, letter) else None
+        if await self._neighbours.tell_holder(at.node_id, at.epoch, letter):
+            return "elsewhere"
+        # It may have come here while others were asked.
+        return "here" if self._write(job_id, at, cargo) else None
 
     def _write(self, job_id: str, at: Place, cargo: Cargo) -> bool:
         """Write the assignment to the node's socket, if it has one here and all of it is at hand. Pauses nowhere."""
@@ -307,6 +318,11 @@ class Delivery:
                 return False
             self.errands.add(errand)
         return True
+
+    def recall_soon(self, cell: str, node_id: str) -> None:
+        """A node came here with what it works on: what it says of that is passed on as if it had been told here."""
+        recalling = recall(self._engine, self.errands, cell, node_id)
+        self._background.spawn(recalling, f"recalling the jobs of node {node_id}")
 
     def _note_soon(self, job_id: str, at: Place) -> None:
         """The engine hears in this tick that the node was told. Nobody waits for that: the node has the job."""
@@ -335,7 +351,9 @@ class Delivery:
 
     async def _note(self, job_id: str, at: Place) -> Delivered | Refusal:
         told = await deliver(self._engine, job_id, at.attempt_id, at.node_id, at.epoch)
-        self._mailboxes.ring(at.node_id)
+        if self._links.get(at.node_id) is None:
+            self._mailboxes.ring(at.node_id)
+            self._sessions.mailed(at.node_id)
         self._noted(job_id, told)
         return told
 

@@ -1,7 +1,8 @@
 """What a session should hear soon, and can do without, when its node is with another instance.
 
 That its node has accepted a job, and what it has understood so far. It travels by Pub/Sub, to the instance that made
-the job, and may be lost.
+the job, and may be lost. So does the news that something lies in the mailbox of a node that polls, to all instances:
+nobody knows at which of them it waits.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from lingua_scheduler.protocol.node import NodeAsrPartial
 from lingua_scheduler.store.channel import publish
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lingua_scheduler.front.neighbours import Neighbours
     from lingua_scheduler.store.engine import Engine
 
@@ -32,10 +35,11 @@ class Hinted(Protocol):
 
 
 class Hint(msgspec.Struct, array_like=True, frozen=True):
-    """That a node accepted an errand, or what it has understood of it so far."""
+    """That a node accepted an errand, or what it has understood of it so far; or in whose mailbox something lies."""
 
-    errand: Errand
+    errand: Errand | None
     partial: NodeAsrPartial | None = None
+    mailbox: str = ""
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -47,6 +51,10 @@ def channel_of(prefix: str, mark: str) -> str:
     return f"{prefix}:hints:{mark}"
 
 
+def _nobody(_: str) -> None:
+    pass
+
+
 class Hints:
     """Tells the sessions here, and the instance that made the job if that is another."""
 
@@ -54,21 +62,27 @@ class Hints:
         self._engine = engine
         self._sessions = sessions
         self._neighbours = neighbours
-        #: Where this instance listens.
-        self.channel = channel_of(engine.prefix, mark_of(neighbours.instance_id))
+        #: Where all listen, and where this instance does.
+        self._shared = channel_of(engine.prefix, "all")
+        self.channels = (channel_of(engine.prefix, mark_of(neighbours.instance_id)), self._shared)
+        #: Told in whose mailbox something lies.
+        self.on_mail: Callable[[str], None] = _nobody
 
     def accepted(self, errand: Errand) -> None:
         """A node has a job."""
         self._sessions.accepted(errand)
-        self._pass_on(Hint(errand))
+        self._pass_on(errand.job_id, Hint(errand))
 
     def partial(self, errand: Errand, message: NodeAsrPartial) -> None:
         """What a node has understood so far."""
         self._sessions.partial(errand, message)
-        self._pass_on(Hint(errand, message))
+        self._pass_on(errand.job_id, Hint(errand, message))
 
-    def _pass_on(self, hint: Hint) -> None:
-        job_id = hint.errand.job_id
+    def mailed(self, node_id: str) -> None:
+        """Something lies in the mailbox of a node."""
+        publish(self._engine, self._shared, _encode(Hint(None, mailbox=node_id)))
+
+    def _pass_on(self, job_id: str, hint: Hint) -> None:
         if not self._neighbours.is_at_home(job_id):
             publish(self._engine, channel_of(self._engine.prefix, mark_in(job_id)), _encode(hint))
 
@@ -79,7 +93,9 @@ class Hints:
         except msgspec.MsgspecError as error:
             log.debug("a hint that nobody understands: %s", error)
             return
-        if hint.partial is None:
+        if hint.errand is None:
+            self.on_mail(hint.mailbox)
+        elif hint.partial is None:
             self._sessions.accepted(hint.errand)
         else:
             self._sessions.partial(hint.errand, hint.partial)

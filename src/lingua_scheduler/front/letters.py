@@ -46,7 +46,7 @@ class Letters:
                 desk.neighbours.forget_holder(node_id, letter.detail)
                 await desk.hearing.hang_up(Event(letter.kind, "", 0, node_id, letter.detail, "", 0))
             case "replaced":
-                desk.links.replace(node_id, letter.detail)
+                self._replaced(letter)
             case "orphaned":
                 self._keep_nodes()
             case "taken":
@@ -55,6 +55,13 @@ class Letters:
                 self._control(letter)
             case _:
                 raise Undeliverable(f"this release knows no letters of the kind {letter.kind}")
+
+    def _replaced(self, letter: Letter) -> None:
+        """A newer connection speaks for the node. If it is elsewhere, so is what becomes of its errands."""
+        links = self._desk.links
+        links.replace(letter.node, letter.detail)
+        if links.get(letter.node) is None:
+            self._desk.delivery.errands.drop_node(letter.node)
 
     def _control(self, letter: Letter) -> None:
         """What the operator wants. If the node has moved again, it is told when it registers."""

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 #: What a poll was given and the node has not acknowledged is given again after this: the answer may have been lost.
 AGAIN_MS: Final = 1_000
-#: Somebody who waits looks for himself so often: another instance may have put something there, and rings only its own
-#: bells. It is well within the time that a node has to accept it.
+#: Somebody who waits looks for himself so often: that another instance has put something there is told by Pub/Sub, and
+#: may be lost. It is well within the time that a node has to accept it.
 LOOK_MS: Final = 1_000
 
 Attempt = tuple[str, int]

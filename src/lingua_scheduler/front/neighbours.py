@@ -75,6 +75,9 @@ class Neighbours:
         found = instance_of(connection)
         if connection and not found:
             return None
+        if found == POLLS:
+            # It may take a socket anywhere, and nobody here would hear of that.
+            return POLLS
         if len(self._holders) >= _MAX_HOLDERS:
             self._holders.clear()
         self._holders[node_id, epoch] = found, clock() + _HOLDS_S

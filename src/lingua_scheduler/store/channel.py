@@ -48,11 +48,11 @@ class _Watched(SentinelConnection):
 
 
 class Ear:
-    """Listens to a channel, on a connection of its own, again whenever that was lost."""
+    """Listens to channels, on a connection of its own, again whenever that was lost."""
 
-    def __init__(self, url: str, name: str, hear: Callable[[bytes], None]) -> None:
+    def __init__(self, url: str, hear: Callable[[bytes], None], *names: str) -> None:
         self._url = url
-        self._name = name
+        self._names = names
         self._hear = hear
         self._connection: Connection
         self._pinging: asyncio.Task[None]
@@ -60,7 +60,7 @@ class Ear:
     async def __aenter__(self) -> Self:
         self._connection = _connection(parse_place(self._url))
         self._connection.on_message = self._hear
-        self._connection.preamble = lambda: [encode("SUBSCRIBE", self._name)]
+        self._connection.preamble = lambda: [encode("SUBSCRIBE", name) for name in self._names]
         self._pinging = asyncio.create_task(self._ping())
         return self
 

@@ -30,8 +30,17 @@ class Node(Answer, frozen=True, tag="NODE"):
     @property
     def fenced(self) -> list[tuple[str, int]]:
         """Attempts that it must stop, and has not said of that it did."""
-        parts = [lease.split(":") for lease, fenced_at_ms in self.leases if fenced_at_ms]
-        return [(job_id, int(attempt)) for _, job_id, attempt in parts]
+        return [_attempt(lease) for lease, fenced_at_ms in self.leases if fenced_at_ms]
+
+    @property
+    def held(self) -> list[tuple[str, int]]:
+        """Attempts that are its own."""
+        return [_attempt(lease) for lease, fenced_at_ms in self.leases if not fenced_at_ms]
+
+
+def _attempt(lease: str) -> tuple[str, int]:
+    _, job_id, attempt = lease.split(":")
+    return job_id, int(attempt)
 
 
 _NODE: Final = Face("views/node", Node, refuses=("UNKNOWN_NODE",))

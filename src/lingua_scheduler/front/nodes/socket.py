@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from lingua_scheduler.front.nodes.phases import Act
     from lingua_scheduler.front.socket import Socket
 
+#: How a node registers that may have brought work along.
+_GOES_ON: Final = ("RESYNC", "CONTINUED")
 #: A node registers within this, or is sent away.
 REGISTER_S: Final = 10.0
 #: So many words of a node may be on their way to the engine at once; then nothing more is read from it.
@@ -109,6 +111,8 @@ class _Entrance:
         # Before anything else is waited for: from now on the node can be given jobs.
         self._desk.links.add(link)
         roster.do(link, acts)
+        if answer.how in _GOES_ON:
+            self._desk.delivery.recall_soon(self._desk.cell, enter.node_id)
         await self._desk.neighbours.tell_replaced(enter.node_id, answer.replaced)
         return link, live
 
