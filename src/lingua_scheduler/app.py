@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from lingua_scheduler.config import Settings
+    from lingua_scheduler.core.letter import Presence
     from lingua_scheduler.core.records import Event
     from lingua_scheduler.store.embedded.options import Durability
 
@@ -64,6 +66,8 @@ class App:
         self.limits = settings.limits()
         self.engine = engine
         self.embedded = embedded
+        #: Set when another process has its name: this one must end.
+        self.is_usurped = asyncio.Event()
         #: Where the engine is.
         self.url = settings.engine.url if embedded is None else embedded.url
         named = settings.instance.id
@@ -181,8 +185,9 @@ async def among_others(app: App, desk: Desk, presence: PresenceKeeper, keeper: K
     undertaker = Undertaker(
         engine, loops.inherit_interval_ms, settings.presence_beat_ms, postman, partial(bereave, desk)
     )
+    desk.hints.on_gone = undertaker.hear
     async with bell, Ear(app.url, desk.hints.hear, *desk.hints.channels):
-        await presence.turn()
+        await presence.begin((settings.presence_ttl_ms + settings.presence_beat_ms) / 1000, is_dead)
         async with presence, postman, undertaker:
             yield
 
@@ -207,7 +212,14 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
         desk = desk_of(app)
         roster = Roster(engine, app.cell, desk.links, desk.delivery.errands)
         beat_ms = settings.instance.presence_beat_ms
-        presence = PresenceKeeper(engine, beat_ms, desk.describe, roster.renew_all)
+        presence = PresenceKeeper(
+            engine,
+            beat_ms,
+            desk.describe,
+            roster.renew_all,
+            usurped=app.is_usurped.set,
+            left=desk.hints.left,
+        )
         keeper = Keeper(settings.nodes.socket_beat_ms, roster.keep_all)
 
         async def refill() -> None:
@@ -246,6 +258,20 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
                     # While the nodes are still here: what was said so far is brought on its way.
                     await desk.sessions.close()
             await desk.delivery.close()
+
+
+def is_dead(other: Presence) -> bool:
+    """Whether whoever says this of himself is a process of this machine that is no more."""
+    if other.host != socket.gethostname():
+        return False
+    try:
+        os.kill(other.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    # Then it was in a container that has started again, and is ourselves by now.
+    return other.pid == os.getpid()
 
 
 def default_data_dir() -> Path:

@@ -12,7 +12,7 @@ import pytest
 from lingua_scheduler.core.letter import CLOSED_MS
 from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows import close_inbox as closing
-from lingua_scheduler.flows.appear import Appeared, Closed, appear
+from lingua_scheduler.flows.appear import Appeared, Closed, Taken, appear
 from lingua_scheduler.flows.close_inbox import Open, close_inbox
 from lingua_scheduler.flows.enlist import Enlisted, enlist
 from lingua_scheduler.flows.post import post
@@ -80,6 +80,18 @@ async def test_who_was_gone_is_told_so_and_finds_its_letters(world: World) -> No
     await die(world.engine, "a")
     assert await appear(world.engine, presence_of("a"), T0 + 1) == Appeared(False)
     assert await read(world.engine, "a") == ["one"]
+
+
+@pytest.mark.parametrize("said", [{"started_at_ms": 2_000}, {"host": "there"}, {"pid": 8}], ids=str)
+async def test_the_name_of_another_process_that_is_there_is_its_own(world: World, said: dict[str, Any]) -> None:
+    await arrive(world.engine, "a")
+    another = msgspec.structs.replace(presence_of("a"), **said)
+    await world.engine.command("PEXPIRE", key(world.engine, "a", "presence"), 2_000)
+    for gone_since_ms in (0, 999):
+        assert await appear(world.engine, another, T0 + 1, gone_since_ms) == Taken(presence_of("a"))
+    assert await kept(world, "presence") == (msgspec.msgpack.encode(presence_of("a")), 2)
+    assert await appear(world.engine, another, T0 + 1, 1_000) == Appeared(True), "it is known to be gone"
+    assert await kept(world, "presence") == (msgspec.msgpack.encode(another), 10)
 
 
 async def test_beats_of_one_tick_are_told_apart(world: World) -> None:

@@ -6,11 +6,13 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.scenarios.test_serve import PATIENCE_S, end, refused, serving
+from tests.scenarios.test_serve import PATIENCE_S, command, end, refused, serving
 from tests.support.house import Doors, eventually, judge
 from tests.support.waiting import wait_until
 
@@ -87,6 +89,20 @@ async def test_one_that_dies_is_started_again(several: Several) -> None:
 async def test_none_outlives_who_started_it(several: Several) -> None:
     several.process.kill()
     several.process.wait()
+
+
+def test_whoever_ends_it_before_it_serves_need_not_wait_for_that(store: Server) -> None:
+    """Nor is anything left of the worker that was about to start."""
+    workers = ["--workers", "2", "--port", "0", "--store", store.url]
+    process = subprocess.Popen(command(*workers), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        wait_until(lambda: children.read_text().split(), PATIENCE_S)
+        (first,) = map(int, children.read_text().split())
+        assert end(process, signal.SIGTERM) == (0, "", "")
+        assert not _is_there(first)
+    finally:
+        process.kill()
 
 
 def test_what_is_wrong_is_said_once() -> None:

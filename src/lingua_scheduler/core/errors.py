@@ -6,10 +6,16 @@ LinguaError
 ├── ScriptFailed      a script died: a bug of ours, or foreign data under our keys  report
 ├── EngineUnfit       no engine can be used by that URL, or not as it is set up      change what it says
 ├── EngineMissing     there is no valkey-server or redis-server to start            install
-└── EngineFailed      the embedded engine was started and did not come up           read its log
+├── EngineFailed      the embedded engine was started and did not come up           read its log
+└── NameTaken         another process serves under this name                        give each its own
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lingua_scheduler.core.letter import Presence
 
 
 class LinguaError(Exception):
@@ -57,3 +63,12 @@ class EngineMissing(LinguaError):
 
 class EngineFailed(LinguaError):
     """The embedded engine did not start or did not answer."""
+
+
+class NameTaken(LinguaError):
+    """Another process is there under the name of this instance; the message says which."""
+
+    def __init__(self, other: Presence) -> None:
+        where = f"process {other.pid} on {other.host}, {other.url}"
+        super().__init__(f"another process serves as instance {other.instance} ({where}): give each a name of its own")
+        self.other = other

@@ -23,16 +23,27 @@ class Closed(Answer, frozen=True, tag="CLOSED"):
     """Its inbox was closed since it enlisted: it must enlist again."""
 
 
-_APPEAR: Final = Face[Appeared | Closed]("flows/appear", Appeared, Closed)
+class Taken(Answer, frozen=True, tag="TAKEN"):
+    """Another process is there under its name, and says this of itself."""
+
+    presence: Presence
 
 
-async def appear(engine: Engine, presence: Presence, beat: int) -> Appeared | Closed | Refusal:
-    """Beat once, with the beat that `enlist` gave."""
+_APPEAR: Final = Face[Appeared | Closed | Taken]("flows/appear", Appeared, Closed, Taken)
+
+
+async def appear(
+    engine: Engine, presence: Presence, beat: int, gone_since_ms: int = 0
+) -> Appeared | Closed | Taken | Refusal:
+    """Beat once, with the beat that `enlist` gave.
+
+    `gone_since_ms`: when the process started that had the name before, and is known to be gone.
+    """
     try:
         if not isinstance(presence, Presence):
             raise Invalid("presence must be one")  # noqa: TRY301 - as the checks do
         tag = check_slot(presence.instance)
-        item = pack((check_beat(beat),))
+        item = pack((check_beat(beat), check_beat(gone_since_ms)))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _APPEAR(engine, tag, item, pack(presence))

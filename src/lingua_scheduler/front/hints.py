@@ -1,8 +1,8 @@
 """What a session should hear soon, and can do without, when its node is with another instance.
 
 That its node has accepted a job, and what it has understood so far. It travels by Pub/Sub, to the instance that made
-the job, and may be lost. So does the news that something lies in the mailbox of a node that polls, to all instances:
-nobody knows at which of them it waits.
+the job, and may be lost. So does, to all instances, that something lies in the mailbox of a node that polls, for nobody
+knows at which of them it waits; and that an instance has ended, and left letters.
 """
 
 from __future__ import annotations
@@ -35,11 +35,14 @@ class Hinted(Protocol):
 
 
 class Hint(msgspec.Struct, array_like=True, frozen=True):
-    """That a node accepted an errand, or what it has understood of it so far; or in whose mailbox something lies."""
+    """That a node accepted an errand, or what it has understood of it so far; or, without an errand, other news."""
 
     errand: Errand | None
     partial: NodeAsrPartial | None = None
+    #: The node in whose mailbox something lies.
     mailbox: str = ""
+    #: The instance that has ended, and whose letters others must read.
+    gone: str = ""
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -67,6 +70,8 @@ class Hints:
         self.channels = (channel_of(engine.prefix, mark_of(neighbours.instance_id)), self._shared)
         #: Told in whose mailbox something lies.
         self.on_mail: Callable[[str], None] = _nobody
+        #: Told which instance has ended.
+        self.on_gone: Callable[[str], None] = _nobody
 
     def accepted(self, errand: Errand) -> None:
         """A node has a job."""
@@ -82,6 +87,10 @@ class Hints:
         """Something lies in the mailbox of a node."""
         publish(self._engine, self._shared, _encode(Hint(None, mailbox=node_id)))
 
+    async def left(self, instance_id: str) -> None:
+        """An instance ends, and letters are left in its inbox."""
+        await self._engine.command("PUBLISH", self._shared, _encode(Hint(None, gone=instance_id)), cell=self._shared)
+
     def _pass_on(self, job_id: str, hint: Hint) -> None:
         if not self._neighbours.is_at_home(job_id):
             publish(self._engine, channel_of(self._engine.prefix, mark_in(job_id)), _encode(hint))
@@ -93,7 +102,9 @@ class Hints:
         except msgspec.MsgspecError as error:
             log.debug("a hint that nobody understands: %s", error)
             return
-        if hint.errand is None:
+        if hint.gone:
+            self.on_gone(hint.gone)
+        elif hint.errand is None:
             self.on_mail(hint.mailbox)
         elif hint.partial is None:
             self._sessions.accepted(hint.errand)

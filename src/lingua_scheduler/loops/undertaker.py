@@ -44,6 +44,13 @@ class Undertaker(Loop):
         self._engine = engine
         self._postman = postman
         self._fresh_ms = beat_ms + _FRESH_MS
+        #: Who is said to be gone, however lately he has beaten.
+        self._rumoured: set[str] = set()
+
+    def hear(self, instance_id: str) -> None:
+        """An instance has ended, and says that letters are left."""
+        self._rumoured.add(instance_id)
+        self.wake()
 
     async def turn(self) -> bool:
         """Look at everybody who has not beaten lately; and at the own letters that others took and did not settle."""
@@ -51,9 +58,11 @@ class Undertaker(Loop):
         # Who was struck out by another is nobody's concern any more.
         self._bereaved.intersection_update(instance_id for instance_id, _ in directory.beats)
         more = await self._inherit(self._postman.instance_id)
+        rumoured, self._rumoured = self._rumoured, set()
         for instance_id, beat in directory.beats:
             # A beat from the future was made by a clock that is not there any more.
-            if 0 <= directory.now_ms - beat < self._fresh_ms or instance_id == self._postman.instance_id:
+            is_fresh = 0 <= directory.now_ms - beat < self._fresh_ms and instance_id not in rumoured
+            if is_fresh or instance_id == self._postman.instance_id:
                 self._bereaved.discard(instance_id)
                 continue
             await self._tell_of(instance_id)

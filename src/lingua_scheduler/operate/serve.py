@@ -20,7 +20,7 @@ from lingua_scheduler.config import ConfigError
 from lingua_scheduler.front.auth import Auth
 from lingua_scheduler.front.origins import is_loopback
 from lingua_scheduler.front.server import bind
-from lingua_scheduler.operate.signals import end_on_signal
+from lingua_scheduler.operate.signals import end_on_signal, first_of
 from lingua_scheduler.store.address import parse_place
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ _GARBAGE: Final = 20_000
 
 
 def main(settings: Settings, *, as_json: bool, listen_fd: int | None = None) -> int:
-    """Serve until a signal. The exit code: 0 after a drain, 130 if nobody wanted to wait for it.
+    """Serve until a signal. The exit code: 0 after a drain, 130 if nobody wanted to wait for it, 1 if it was no signal.
 
     `listen_fd` is a socket that somebody else has bound.
     """
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, as_json=as_json, listen_fd=listen_fd))
-    return 0
+        is_usurped = runner.run(_serve(settings, as_json=as_json, listen_fd=listen_fd))
+    return 1 if is_usurped else 0
 
 
 def check_exposure(settings: Settings, *, insecure: bool) -> None:
@@ -60,7 +60,8 @@ def check_exposure(settings: Settings, *, insecure: bool) -> None:
     )
 
 
-async def _serve(settings: Settings, *, as_json: bool, listen_fd: int | None) -> None:
+async def _serve(settings: Settings, *, as_json: bool, listen_fd: int | None) -> bool:
+    """Whether it ended because another process has its name."""
     over = asyncio.Event()
     end_on_signal(over)
     address = settings.server
@@ -70,10 +71,12 @@ async def _serve(settings: Settings, *, as_json: bool, listen_fd: int | None) ->
         async with serve(settings, bound) as serving:
             _collect_seldom()
             say_ready(_about(serving), as_json=as_json)
-            await over.wait()
+            is_usurped = serving.app.is_usurped
+            await first_of(over, is_usurped)
             if sys.stderr.isatty():
                 wait_s = settings.server.drain_ms / 1000
                 typer.echo(f"draining, {wait_s:g} s at most; once more, and it stops at once", err=True)
+    return is_usurped.is_set()
 
 
 def _collect_seldom() -> None:

@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import typer
 
@@ -21,7 +21,11 @@ from lingua_scheduler.operate.serve import say_ready
 from lingua_scheduler.operate.signals import end_on_signal, how_it_ended
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from lingua_scheduler.config import Settings
+
+T = TypeVar("T")
 
 #: A worker that dies is started again after so long; one that dies again and again, after twice as long each time.
 _PAUSE_S: Final = 0.5
@@ -113,6 +117,24 @@ def main(settings: Settings, number: int, arguments: list[str], *, as_json: bool
     return 0
 
 
+async def _start(workers: list[Worker]) -> list[dict[str, Any]]:
+    """What they say. The first one alone: what is wrong with the settings or the store is said once."""
+    first = await workers[0].start()
+    return [first, *await asyncio.gather(*(worker.start() for worker in workers[1:]))]
+
+
+async def _unless(over: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """What comes of it; None: it was over before that."""
+    working, waiting = asyncio.create_task(work), asyncio.create_task(over.wait())
+    try:
+        await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
+        return await working if working.done() else None
+    finally:
+        working.cancel()
+        waiting.cancel()
+        await asyncio.wait((working, waiting))
+
+
 async def _serve(settings: Settings, number: int, arguments: list[str], *, as_json: bool) -> None:
     over = asyncio.Event()
     end_on_signal(over)
@@ -120,9 +142,9 @@ async def _serve(settings: Settings, number: int, arguments: list[str], *, as_js
         workers = [Worker(place, bound.fileno(), arguments, settings) for place in range(1, number + 1)]
         keeping: list[asyncio.Task[None]] = []
         try:
-            # The first one alone: what is wrong with the settings or the store is said once.
-            said = [await workers[0].start()]
-            said += await asyncio.gather(*(worker.start() for worker in workers[1:]))
+            said = await _unless(over, _start(workers))
+            if said is None:
+                return
             keeping += [asyncio.create_task(worker.keep()) for worker in workers]
             shown = said[0] | {"pid": os.getpid(), "workers": [{k: one[k] for k in _KEPT} for one in said]}
             del shown["instance_id"]

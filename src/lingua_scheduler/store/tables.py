@@ -18,7 +18,7 @@ from lingua_scheduler.core.health import (
     WINDOW,
 )
 from lingua_scheduler.core.job_state import STATES, State, sources_of
-from lingua_scheduler.core.letter import CLOSED_MS
+from lingua_scheduler.core.letter import CLOSED_MS, Presence
 from lingua_scheduler.core.needs import LACKING, LACKS, MARKED, MUTE, PRIVATE
 from lingua_scheduler.core.records import (
     CHOICES,
@@ -159,6 +159,8 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "MADE_ROOM": {"most": str(MAX_LEAVING), "passed_over": str(MAX_PASSED_OVER)},
     "HEARD": {"step_ms": str(HEARD_STEP_MS)},
     "CLAIMANTS": {"most": str(MAX_CLAIMANTS)},
+    # Whoever is there says it anew every few seconds: it is no part of the layout of what is kept.
+    "PRESENCE": {name: str(position) for name, position in _positions(Presence).items()},
     "INBOX": {"group": '"readers"', "closed_ms": str(CLOSED_MS)},
     "SOURCES": {state: "({" + ",".join(f"{source}=true" for source in sources_of(state)) + "})" for state in STATES},
 }

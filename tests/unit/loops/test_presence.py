@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
-from lingua_scheduler.core.errors import DependencyDown, LinguaError
+from lingua_scheduler.core.errors import DependencyDown, LinguaError, NameTaken
 from lingua_scheduler.flows.close_inbox import Closed, close_inbox
 from lingua_scheduler.flows.enlist import enlist
 from lingua_scheduler.loops.presence import PresenceKeeper
+from lingua_scheduler.views.instance import read_instance
 from tests.support.house import eventually
 from tests.support.mail import arrive, die, listed, look, presence_of, send
 
 if TYPE_CHECKING:
+    from lingua_scheduler.core.letter import Presence
     from tests.support.world import World
 
 
-def keeper_of(world: World, instance_id: str = "a", interval_ms: int = 3_600_000) -> PresenceKeeper:
-    return PresenceKeeper(world.engine, interval_ms, lambda: presence_of(instance_id), holding_nothing)
+def keeper_of(world: World, instance_id: str = "a", interval_ms: int = 3_600_000) -> Keeper:
+    return Keeper(world, presence_of(instance_id), interval_ms)
 
 
-async def holding_nothing() -> None:
-    """Nothing is to be taken back."""
+class Keeper(PresenceKeeper):
+    """One that holds nothing, and keeps what it says of its end."""
+
+    def __init__(self, world: World, presence: Presence, interval_ms: int = 3_600_000) -> None:
+        self.usurped = 0
+        self.left: list[str] = []
+        super().__init__(
+            world.engine, interval_ms, lambda: presence, self._nothing, usurped=self._lost, left=self._leave
+        )
+
+    async def _nothing(self) -> None:
+        pass
+
+    def _lost(self) -> None:
+        self.usurped += 1
+
+    async def _leave(self, instance_id: str) -> None:
+        self.left.append(instance_id)
 
 
 async def test_it_is_there_while_it_runs_and_leaves_nothing_but_a_note(world: World) -> None:
@@ -70,6 +89,7 @@ async def test_what_lies_in_its_inbox_at_the_end_stays_there(world: World) -> No
     await keeper.__aexit__(None, None, None)
     assert await look(world.engine, "a") == (False, 1, 0)
     assert list(await listed(world)) == ["a"]
+    assert keeper.left == ["a"], "so that others need not find it out"
 
 
 async def test_an_end_takes_nobody_else_s_presence_away(world: World) -> None:
@@ -129,6 +149,54 @@ async def test_one_that_never_beat_has_nothing_to_end(world: World) -> None:
     await arrive(world.engine, "a")
     await keeper_of(world).__aexit__(None, None, None)
     assert (await look(world.engine, "a"))[0]
+
+
+def another(**said: Any) -> Presence:
+    return msgspec.structs.replace(presence_of("a"), **said)
+
+
+class TestANameThatAnotherProcessHas:
+    async def test_whoever_comes_second_is_refused_in_the_end(
+        self, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        await arrive(world.engine, "a")
+        keeper = Keeper(world, another(pid=8))
+        with pytest.raises(NameTaken, match=r"process 7 on here, http://127.0.0.1:5010"):
+            await keeper.begin(0.3, lambda _: False)
+        assert caplog.text.count("waiting 0.3 s at most for its end") == 1
+        assert keeper.usurped == 0
+
+    async def test_it_is_waited_for(self, world: World) -> None:
+        await arrive(world.engine, "a")
+        beginning = asyncio.create_task(Keeper(world, another(pid=8)).begin(60, lambda _: False))
+        await asyncio.sleep(0)
+        await die(world.engine, "a")
+        await beginning
+        assert (await read_instance(world.engine, "a")).presence == another(pid=8)  # type: ignore[union-attr]
+
+    async def test_not_if_the_other_is_known_to_be_gone(self, world: World) -> None:
+        await arrive(world.engine, "a")
+        asked: list[Presence] = []
+
+        def is_gone(other: Presence) -> bool:
+            asked.append(other)
+            return True
+
+        await Keeper(world, another(started_at_ms=2_000)).begin(0, is_gone)
+        assert asked == [presence_of("a")]
+        assert (await read_instance(world.engine, "a")).presence == another(started_at_ms=2_000)  # type: ignore[union-attr]
+
+    async def test_whoever_had_it_first_and_slept_ends(self, world: World, caplog: pytest.LogCaptureFixture) -> None:
+        first, second = keeper_of(world), Keeper(world, another(host="there"))
+        await first.turn()
+        await die(world.engine, "a")
+        await second.begin(0, lambda _: False)
+        assert not await first.turn()
+        assert (first.usurped, second.usurped) == (1, 0)
+        assert "process 7 on there" in caplog.text
+        assert not await second.turn()
+        await first.__aexit__(None, None, None)
+        assert (await look(world.engine, "a"))[0]
 
 
 async def test_a_presence_without_a_name_says_so(world: World) -> None:

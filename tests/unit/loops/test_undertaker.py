@@ -65,6 +65,25 @@ async def test_the_letters_of_who_is_gone_are_re_routed_and_it_is_struck_out(
     assert "instance a is gone, and none of its letters is left" in caplog.text
 
 
+async def test_who_says_that_it_ends_is_asked_for_at_once(world: World, bell: Engine) -> None:
+    await send(world.engine, "a", "one")
+    await die(world.engine, "a")
+    addressee = Addressee()
+    async with (
+        postman_of(world.engine, bell, "b", addressee) as postman,
+        Undertaker(world.engine, 3_600_000, BEAT_MS, postman, nobody) as undertaker,
+    ):
+        undertaker.hear("a")
+        undertaker.hear("b")
+
+        async def is_struck_out() -> bool:
+            undertaker.hear("a")
+            return list(await listed(world)) == ["b"]
+
+        await eventually(is_struck_out)
+    assert addressee.rerouted == ["one"]
+
+
 async def test_who_is_there_is_left_alone_however_old_its_beat(world: World, bell: Engine) -> None:
     await send(world.engine, "a", "one")
     world.now_ms += 86_400_000
