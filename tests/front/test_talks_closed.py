@@ -55,7 +55,7 @@ async def is_away(instance: Open, session_id: str) -> None:
 def keep_little(instance: Open, network: Proxy) -> None:
     """What nobody reads is kept by the scheduler, and not by the machine."""
     served = [one.transport for one in instance.server._server.server_state.connections]
-    for transport in [*served, *(link.server.transport for link in network._links)]:
+    for transport in [*served, *(link.server.transport for link in network.links)]:
         for side in (sockets.SO_SNDBUF, sockets.SO_RCVBUF):
             transport.get_extra_info("socket").setsockopt(sockets.SOL_SOCKET, side, 65_536)
 

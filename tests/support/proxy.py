@@ -39,12 +39,14 @@ class Fault:
         self.released.set()
 
 
-class _Link:
+class Link:
     """One connection through the proxy."""
 
     def __init__(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> None:
         self.client = client
         self.server = server
+        #: Nothing passes here any more, not even that an end was closed.
+        self.holed = False
 
     def close(self) -> None:
         self.client.close()
@@ -55,6 +57,16 @@ class _Link:
         link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.client.transport.abort()
         self.server.transport.abort()
+
+    def lose_client(self) -> None:
+        """The client is gone, and the server does not hear of it: half-open, until it is closed."""
+        self.holed = True
+        self.client.transport.abort()
+
+    def ended(self) -> None:
+        """One end is closed; so is the other, unless it cannot know."""
+        if not self.holed:
+            self.close()
 
 
 class Proxy:
@@ -69,7 +81,7 @@ class Proxy:
         self.delay_s = 0.0
         self.accepted = self.refused = 0
         self._changed = asyncio.Condition()
-        self._links: set[_Link] = set()
+        self.links: set[Link] = set()
         self._pumps: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -116,7 +128,7 @@ class Proxy:
         self.cut()
 
     def cut(self) -> None:
-        for link in list(self._links):
+        for link in list(self.links):
             link.close()
 
     async def accepted_more_than(self, count: int) -> None:
@@ -135,10 +147,15 @@ class Proxy:
             self.refused += refused
             self._changed.notify_all()
 
+    def aim(self) -> str | int:
+        """Where the next connection goes."""
+        return self.target
+
     async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if isinstance(self.target, int):
-            return await asyncio.open_connection("127.0.0.1", self.target)
-        return await asyncio.open_unix_connection(self.target)
+        target = self.aim()
+        if isinstance(target, int):
+            return await asyncio.open_connection("127.0.0.1", target)
+        return await asyncio.open_unix_connection(target)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.refusing:
@@ -150,8 +167,8 @@ class Proxy:
         except OSError:
             writer.close()
             return
-        link = _Link(writer, server_writer)
-        self._links.add(link)
+        link = Link(writer, server_writer)
+        self.links.add(link)
         for task in (
             asyncio.create_task(self._pump("up", reader, server_writer, link)),
             asyncio.create_task(self._pump("down", server_reader, writer, link)),
@@ -161,7 +178,7 @@ class Proxy:
         await self._count(accepted=1)
 
     async def _pump(
-        self, direction: Direction, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: _Link
+        self, direction: Direction, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: Link
     ) -> None:
         with contextlib.suppress(OSError):
             while chunk := await reader.read(65_536):
@@ -169,14 +186,14 @@ class Proxy:
                     # At least a turn of the loop, or the client would read all pieces in one.
                     await asyncio.sleep(self.delay_s)
                     await self._pass(direction, piece, writer, link)
-        link.close()
-        self._links.discard(link)
+        link.ended()
+        self.links.discard(link)
 
     def _pieces(self, chunk: bytes) -> list[bytes]:
         step = self.dribble or len(chunk)
         return [chunk[start : start + step] for start in range(0, len(chunk), step)]
 
-    async def _pass(self, direction: Direction, piece: bytes, writer: asyncio.StreamWriter, link: _Link) -> None:
+    async def _pass(self, direction: Direction, piece: bytes, writer: asyncio.StreamWriter, link: Link) -> None:
         fault = self.fault
         if fault is not None and fault.direction == direction and not self.holed:
             room = fault.after - len(fault.passed)
@@ -189,11 +206,11 @@ class Proxy:
                 with contextlib.suppress(OSError):
                     await writer.drain()
                 await self._strike(fault, link)
-        if not (self.holed or writer.is_closing()):
+        if not (self.holed or link.holed or writer.is_closing()):
             writer.write(piece)
             await writer.drain()
 
-    async def _strike(self, fault: Fault, link: _Link) -> None:
+    async def _strike(self, fault: Fault, link: Link) -> None:
         if fault.kind == "black_hole":
             self.holed = True
         elif fault.kind == "reset":

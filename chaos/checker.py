@@ -1,0 +1,265 @@
+"""Proves from the history that nothing was broken, or says what was. Pure: a made-up history will do.
+
+What timed out is unknown: it may have happened, or not, and nothing is concluded from it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from lingua_scheduler.core.job_state import ENDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from chaos.history import Event
+
+RESULT, MISSING = "translation_result", "missing_result"
+#: So many parts has the text of an answer: see `hands.answer`.
+_PARTS: Final = 5
+
+
+class Expect(msgspec.Struct, frozen=True):
+    """What the run promised. `is_over`: the faults have stopped and everything had time to end.
+
+    `may_forget`: the engine answers before a replica has it, so a fail-over may forget what it had confirmed.
+    """
+
+    is_over: bool
+    may_forget: bool = False
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """Something that must never be so: the invariant, what it is about, and when it was seen."""
+
+    rule: str
+    detail: str
+    at_s: float
+    jobs: tuple[str, ...] = ()
+    node: str = ""
+    session: str = ""
+    request: str = ""
+
+
+class Facts:
+    """The history, by what the rules ask for."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self.events = list(events)
+        self.by: dict[str, list[Event]] = defaultdict(list)
+        for event in self.events:
+            self.by[event.what].append(event)
+        #: How each job ended in the engine, or did not, when the run was over.
+        self.jobs = {event.job: event for event in self.by["job_is"]}
+        #: When an attempt's result was given away by the node that did it.
+        self.results = {(e.node, e.job, e.attempt): e.at_s for e in reversed(self.by["result"]) if e.more["ok"]}
+        #: Moments from which on what was confirmed before may be forgotten.
+        self.forgetful = [e.at_s for e in self.by["fault"] if e.more["kind"] in _FORGETFUL]
+
+    def may_be_forgotten(self, confirmed_s: float) -> bool:
+        """Whether the engine failed over after that."""
+        return any(at_s > confirmed_s - 1 for at_s in self.forgetful)
+
+
+#: What a node can do to an utterance by itself.
+_ON_NODES: Final = frozenset({"job_failed", "job_timeout", "gap_timeout"})
+#: What makes a replica the primary.
+_FORGETFUL: Final = frozenset({"engine_kill", "engine_restart", "engine_sleep", "engine_slow", "fail_over"})
+
+
+def check(events: Iterable[Event], expect: Expect) -> list[Violation]:
+    """Every violation, the earliest first."""
+    facts = Facts(events)
+    found = [violation for rule in _ALWAYS for violation in rule(facts, expect)]
+    if expect.is_over:
+        found += [violation for rule in _AT_LAST for violation in rule(facts, expect)]
+    return sorted(found, key=lambda violation: violation.at_s)
+
+
+def never_oversold(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+    """S1, counted on the nodes' own side: never more in work than slots. Work ends with its process."""
+    slots: dict[str, int] = {}
+    held: dict[str, dict[tuple[str, int], Event]] = defaultdict(dict)
+    for event in facts.events:
+        if event.what == "up":
+            slots[event.node] = event.more["slots"]
+            held[event.node] = {}
+        elif event.what == "node_ended":
+            held[event.node] = {}
+        elif event.what == "begin":
+            held[event.node][event.job, event.attempt] = event
+            if len(held[event.node]) > slots.get(event.node, 0):
+                names = ", ".join(f"{job} attempt {attempt}" for job, attempt in held[event.node])
+                detail = f"{event.node} has {slots.get(event.node, 0)} slots and works on {names}"
+                jobs = tuple(dict.fromkeys(job for job, _ in held[event.node]))
+                yield Violation("S1 oversold", detail, event.at_s, jobs, event.node)
+        elif event.what == "end":
+            held[event.node].pop((event.job, event.attempt), None)
+
+
+def the_auditor_is_content(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+    """S1 to S6, S16: what the auditor saw in the engine."""
+    for event in facts.by["audit"]:
+        yield Violation(f"{event.more['invariant']} auditor", event.more["detail"], event.at_s, _job_in(event))
+
+
+def _job_in(event: Event) -> tuple[str, ...]:
+    """The job that the auditor's subject names, if any: `node:job:attempt`, or the job."""
+    parts = event.more["subject"].split(":")
+    return tuple(part for part in parts if "." in part)
+
+
+def one_end(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+    """S5: whoever sees a job's end sees the same ever after, over HTTP and in the engine."""
+    seen: dict[str, tuple[str, int]] = {}
+    for event in facts.events:
+        if event.what not in {"seen", "job_is"}:
+            continue
+        state, before = event.more["state"], seen.get(event.job)
+        if before is not None and before != (state, event.attempt) and not _is_cancel(event, before):
+            detail = f"{event.job} was {before[0]} (attempt {before[1]}), and is {state} (attempt {event.attempt})"
+            yield Violation("S5 ended twice", detail, event.at_s, (event.job,))
+        if state in ENDS:
+            seen.setdefault(event.job, (state, event.attempt))
+
+
+def _is_cancel(event: Event, before: tuple[str, int]) -> bool:
+    """The answer to a cancel says no attempt."""
+    return before[0] == event.more["state"] and 0 in {before[1], event.attempt}
+
+
+def idempotent(facts: Facts, expect: Expect) -> Iterator[Violation]:
+    """S10: one request is one job, by what is answered and by what nodes were given."""
+    jobs: dict[str, Event] = {}
+    for event in facts.events:
+        if event.what not in {"answered", "begin"} or not event.request:
+            continue
+        first = jobs.setdefault(event.request, event)
+        if first.job != event.job and not (expect.may_forget and facts.may_be_forgotten(first.at_s)):
+            detail = f"request {event.request} is {first.job} ({first.what}) and {event.job} ({event.what})"
+            yield Violation("S10 two jobs", detail, event.at_s, (first.job, event.job), request=event.request)
+
+
+def authentic(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+    """S7, S17: a result is of the very utterance, was given by the node that says so, and is the one that counted."""
+    for event in facts.events:
+        is_seen = event.what == "seen" and event.more["state"] == "FINISHED"
+        if not (is_seen or (event.what == "heard" and event.more["kind"] == RESULT)):
+            continue
+        about: dict[str, Any] = {"jobs": (event.job,), "session": event.session, "request": event.request}
+        parts = (event.more["text"] or "").split("|")
+        if len(parts) != _PARTS:
+            yield Violation("S11 no text", f"{event.job} is finished, and its text is {parts}", event.at_s, **about)
+            continue
+        session, index, job, attempt, node = parts
+        is_own = event.what == "seen" or event.more.get("sdk") or (session, index) == (event.session, str(event.index))
+        if job != event.job or not is_own:
+            detail = f"{event.session} {event.index} ({event.job}) got the result of {session} {index} ({job})"
+            yield Violation("S17 foreign result", detail, event.at_s, **(about | {"jobs": (event.job, job)}))
+        given_s = facts.results.get((node, job, int(attempt)))
+        if given_s is None or given_s > event.at_s:
+            detail = f"nobody gave the result of {job} attempt {attempt} on {node}"
+            yield Violation("S7 invented result", detail, event.at_s, **about)
+        record = facts.jobs.get(job)
+        if record is not None and (record.more["state"], record.attempt, record.node) != (
+            "FINISHED",
+            int(attempt),
+            node,
+        ):
+            detail = f"attempt {attempt} on {node} counted, but the job is {record.more['state']}"
+            detail += f" (attempt {record.attempt} on {record.node})"
+            yield Violation("S7 fenced result", detail, event.at_s, **about)
+
+
+def in_turn(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+    """S18 and S5: each utterance of a session ends once, in order, and a gap is announced."""
+    last: dict[str, Event] = {}
+    for event in facts.by["heard"]:
+        before = last.get(event.session)
+        last[event.session] = event
+        about: dict[str, Any] = {"jobs": tuple(filter(None, (event.job,))), "session": event.session}
+        # The library hands each answer to whoever asked; what it heard nothing of is `unsaid`.
+        if event.more.get("sdk"):
+            if before is not None and event.index <= before.index:
+                yield Violation("S18 twice", f"{event.session} heard {event.index} twice", event.at_s, **about)
+            continue
+        due = 0 if before is None else before.index + 1
+        if event.index != due:
+            rule = "S18 twice" if event.index < due else "S18 out of order"
+            yield Violation(rule, f"{event.session} heard {event.index}, and {due} was due", event.at_s, **about)
+        if before is not None and event.more["event"] <= before.more["event"]:
+            detail = f"{event.session} heard event {event.more['event']} after event {before.more['event']}"
+            yield Violation("S18 event again", detail, event.at_s, **about)
+
+
+def no_session_is_lost(facts: Facts, expect: Expect) -> Iterator[Violation]:
+    """S13, S15: who comes back in time goes on."""
+    for event in facts.by["session_lost"]:
+        if not expect.may_forget:
+            detail = f"{event.session} came back with its token and was sent away ({event.more['code']})"
+            yield Violation("S15 session lost", detail, event.at_s, session=event.session)
+
+
+def not_lost(facts: Facts, expect: Expect) -> Iterator[Violation]:
+    """S6, S15: what was accepted is known to the engine."""
+    if not facts.jobs:
+        return
+    for event in facts.by["answered"]:
+        if event.job not in facts.jobs and not (expect.may_forget and facts.may_be_forgotten(event.at_s)):
+            detail = f"{event.job} was accepted, and the engine does not know it"
+            yield Violation("S15 lost", detail, event.at_s, (event.job,), request=event.request)
+
+
+def all_jobs_end(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+    """L2: every job has ended."""
+    for event in facts.by["job_is"]:
+        if event.more["state"] not in ENDS:
+            yield Violation("L2 no end", f"{event.job} is {event.more['state']}", event.at_s, (event.job,))
+
+
+def everybody_is_answered(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+    """L2, S11: every utterance that was said has its one end, unless its session was lost."""
+    open_now: dict[tuple[str, int], Event] = {}
+    for event in facts.events:
+        if event.what == "said":
+            open_now[event.session, event.index] = event
+        elif event.what in {"heard", "unsaid"}:
+            open_now.pop((event.session, event.index), None)
+        elif event.what == "session_lost":
+            for index in event.more["open"]:
+                open_now.pop((event.session, index), None)
+    for event in open_now.values():
+        detail = f"{event.session} said {event.index}, and never heard of it"
+        yield Violation("L2 no answer", detail, event.at_s, session=event.session)
+
+
+def restarts_are_invisible(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+    """Of a rolling restart nobody who speaks notices: what is missing meanwhile failed on its nodes."""
+    for begun, ended in zip(facts.by["restart_begins"], facts.by["restart_ends"], strict=False):
+        for event in facts.by["heard"]:
+            is_missing = event.more["kind"] == MISSING and event.more["reason"] not in _ON_NODES
+            if is_missing and begun.at_s <= event.at_s <= ended.at_s:
+                detail = f"{event.session} misses {event.index} ({event.more['reason']})"
+                yield Violation("restart noticed", detail, event.at_s, session=event.session)
+
+
+def nothing_is_left(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+    """S4, S12, S16: nothing is left behind, and what was to happen in time did."""
+    for event in facts.by["left"]:
+        yield Violation(event.more["rule"], event.more["detail"], event.at_s)
+
+
+_ALWAYS: Final = (
+    never_oversold,
+    the_auditor_is_content,
+    one_end,
+    idempotent,
+    authentic,
+    in_turn,
+    no_session_is_lost,
+    not_lost,
+)
+_AT_LAST: Final = (all_jobs_end, everybody_is_answered, restarts_are_invisible, nothing_is_left)

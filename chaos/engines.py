@@ -1,0 +1,346 @@
+"""The state engines that can be broken: embedded, behind Sentinels, a Cluster. Each runs from a folder of its own.
+
+What is done to them is done to processes, by their ids, and with commands that go past every client of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import time
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import hiredis
+
+from lingua_scheduler.store.embedded import Embedded
+from tests.support.asking import ask_one
+from tests.support.clusters import Sixpack
+from tests.support.proxy import Proxy
+from tests.support.sentinels import Trio
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from chaos.plan import EngineKind
+    from tests.support.clusters import Node
+    from tests.support.sentinels import Member
+    from tests.support.servers import Server
+
+_WELL_S: Final = 30.0
+#: A slow engine runs for one of these and sleeps for the other.
+_RUNS_S, _SLEEPS_S = 0.01, 0.06
+
+
+class ChaosEngine(Protocol):
+    """What the nemesis can do to an engine. `whom` chooses among its processes."""
+
+    #: Where the auditor looks, past every proxy.
+    url: str
+
+    def url_for(self, number: int) -> str:
+        """Where the instance of this number finds it; "": it shares the embedded one by its data directory."""
+
+    def pids(self) -> list[int]:
+        """The processes that serve."""
+
+    async def kill(self, whom: int, how: signal.Signals) -> None:
+        """End one that serves; somebody brings it, or another, back."""
+
+    async def flush_scripts(self) -> None:
+        """Let every server forget the scripts."""
+
+    async def fail_over(self, whom: int) -> None:
+        """Let a replica take over."""
+
+    async def kill_replica(self, whom: int, for_s: float) -> None:
+        """A replica is gone for a while."""
+
+    async def kill_guardian(self) -> None:
+        """Whoever looks after the engine is gone."""
+
+    async def well(self) -> None:
+        """Everything runs, and has its data: nothing is left of what was done."""
+
+
+class OnOneServer:
+    """The embedded engine. Its first instance is a user of it as in real life; between it and the others we stand."""
+
+    def __init__(self, embedded: Embedded, wires: list[Proxy]) -> None:
+        self._embedded = embedded
+        self.wires = wires
+        self.url = embedded.url
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, folder: Path, instances: int) -> AsyncIterator[OnOneServer]:
+        """Start it."""
+        async with AsyncExitStack() as stack:
+            embedded = await stack.enter_async_context(Embedded(folder / "engine"))
+            wires = [
+                await stack.enter_async_context(Proxy(str(embedded.socket_path))) for _ in range(max(1, instances - 1))
+            ]
+            yield cls(embedded, wires)
+
+    def url_for(self, number: int) -> str:
+        """Every other one through a proxy of its own."""
+        return self.wires[number - 1].url if number else ""
+
+    def pids(self) -> list[int]:
+        """The server, if there is one now."""
+        state = self._embedded.state
+        return [state.engine] if state is not None and state.engine else []
+
+    async def kill(self, _whom: int, how: signal.Signals) -> None:
+        """Its guardian starts it again."""
+        for pid in self.pids():
+            with suppress(ProcessLookupError):
+                os.kill(pid, how)
+
+    async def flush_scripts(self) -> None:
+        """By a user who does not know better."""
+        await _ask(str(self._embedded.socket_path), "SCRIPT", "FLUSH")
+
+    async def fail_over(self, _whom: int) -> None:
+        """There is nobody."""
+
+    async def kill_replica(self, _whom: int, _for_s: float) -> None:
+        """There is none."""
+
+    async def kill_guardian(self) -> None:
+        """The engine goes with it, and a user starts another."""
+        state = self._embedded.state
+        if state is not None:
+            with suppress(ProcessLookupError):
+                os.kill(state.guardian, signal.SIGKILL)
+
+    async def well(self) -> None:
+        """It answers."""
+        for wire in self.wires:
+            wire.delay_s = 0.0
+            wire.heal()
+        await _until(self._answers)
+
+    def _answers(self) -> bool:
+        return bool(ask_one(str(self._embedded.socket_path), "PING") == "PONG")
+
+
+class _OnMany:
+    """What a Sentinel trio and a Cluster have in common: our own servers, some of them primaries."""
+
+    url: str
+
+    def url_for(self, _number: int) -> str:
+        """Every instance finds the primary by itself."""
+        return self.url
+
+    def _servers(self) -> list[Server]:
+        raise NotImplementedError
+
+    def pids(self) -> list[int]:
+        """All that run, primaries or not."""
+        return [server.pid for server in self._servers() if server.process.poll() is None]
+
+    async def flush_scripts(self) -> None:
+        """On every server that answers."""
+        for server in self._servers():
+            await _ask(server.path, "SCRIPT", "FLUSH")
+
+    async def kill_guardian(self) -> None:
+        """There is none."""
+
+
+class OnSentinels(_OnMany):
+    """A primary, a replica, three Sentinels."""
+
+    def __init__(self, trio: Trio) -> None:
+        self._trio = trio
+        self.url = trio.url
+        self._starting = asyncio.Lock()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, folder: Path, _instances: int) -> AsyncIterator[OnSentinels]:
+        """Start all of it."""
+        (folder / "engine").mkdir()
+        trio = Trio(folder / "engine")
+        try:
+            await asyncio.to_thread(trio.start)
+            yield cls(trio)
+        finally:
+            trio.stop()
+
+    def _servers(self) -> list[Server]:
+        return [member.server for member in self._trio.servers]
+
+    async def kill(self, _whom: int, how: signal.Signals) -> None:
+        """The primary: the other one takes over, and it comes back as a replica."""
+        primary = await self._found(is_primary=True)
+        if primary is not None:
+            await asyncio.to_thread(primary.server.stop, how)
+            await asyncio.sleep(1.5)
+            await self._start_again()
+
+    async def fail_over(self, _whom: int) -> None:
+        """As an operator asks for it."""
+        await _ask(self._trio.sentinels[0].server.path, "SENTINEL", "FAILOVER", "lingua")
+
+    async def kill_replica(self, _whom: int, for_s: float) -> None:
+        """Nobody could take over meanwhile."""
+        replica = await self._found(is_primary=False)
+        if replica is not None:
+            await asyncio.to_thread(replica.server.stop)
+            await asyncio.sleep(for_s)
+            await self._start_again()
+
+    async def _found(self, *, is_primary: bool) -> Member | None:
+        for member in self._trio.servers:
+            with suppress(OSError, hiredis.HiredisError):
+                if member.server.process.poll() is None and await asyncio.to_thread(_is_primary, member) == is_primary:
+                    return member
+        return None
+
+    async def _start_again(self) -> None:
+        async with self._starting:
+            for member in self._trio.servers:
+                if member.server.process.poll() is not None:
+                    others = [one for one in self._trio.servers if one is not member]
+                    await asyncio.to_thread(member.start, "--replicaof", f"127.0.0.1 {others[0].port}")
+
+    async def well(self) -> None:
+        """One primary, one replica that has its data, and every Sentinel knows it."""
+        await self._start_again()
+        await _until(self._is_well)
+
+    def _is_well(self) -> bool:
+        roles = sorted(member.is_primary for member in self._trio.servers)
+        if roles == [True, True]:
+            raise OSError("two primaries: the Sentinels mend it")
+        return roles == [False, True] and self._trio.replica().has_its_primary
+
+
+class OnCluster(_OnMany):
+    """Three primaries, three replicas."""
+
+    def __init__(self, six: Sixpack) -> None:
+        self._six = six
+        self.url = six.url
+        self._starting = asyncio.Lock()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, folder: Path, _instances: int) -> AsyncIterator[OnCluster]:
+        """Start all of it."""
+        (folder / "engine").mkdir()
+        six = Sixpack(folder / "engine")
+        try:
+            await asyncio.to_thread(six.start)
+            yield cls(six)
+        finally:
+            six.stop()
+
+    def _servers(self) -> list[Server]:
+        return [node.server for node in self._six.nodes]
+
+    async def kill(self, whom: int, how: signal.Signals) -> None:
+        """A primary: its replica takes over, and it comes back as one."""
+        found = await self._found(whom, is_primary=True)
+        if found is not None:
+            await asyncio.to_thread(found.server.stop, how)
+            await asyncio.sleep(2.5)
+            await self._start_again()
+
+    async def fail_over(self, whom: int) -> None:
+        """As an operator asks for it, of a replica."""
+        found = await self._found(whom, is_primary=False)
+        if found is not None:
+            await _ask(found.server.path, "CLUSTER", "FAILOVER")
+
+    async def kill_replica(self, whom: int, for_s: float) -> None:
+        """Nobody could take over from its primary meanwhile."""
+        found = await self._found(whom, is_primary=False)
+        if found is not None:
+            await asyncio.to_thread(found.server.stop)
+            await asyncio.sleep(for_s)
+            await self._start_again()
+
+    async def _found(self, whom: int, *, is_primary: bool) -> Node | None:
+        nodes = self._six.nodes
+        for number in range(len(nodes)):
+            node = nodes[(whom + number) % len(nodes)]
+            with suppress(OSError, hiredis.HiredisError):
+                if node.server.process.poll() is None and await asyncio.to_thread(_is_primary, node) == is_primary:
+                    return node
+        return None
+
+    async def _start_again(self) -> None:
+        async with self._starting:
+            for node in self._six.nodes:
+                if node.server.process.poll() is not None:
+                    await asyncio.to_thread(node.start)
+
+    async def well(self) -> None:
+        """Every process sees a whole Cluster, and every replica has its primary's data."""
+        await self._start_again()
+        await _until(self._is_well)
+
+    def _is_well(self) -> bool:
+        self._six.settled()
+        return True
+
+
+_OPEN: Final[dict[str, Callable[[Path, int], Any]]] = {
+    "embedded": OnOneServer.open,
+    "sentinel": OnSentinels.open,
+    "cluster": OnCluster.open,
+}
+
+
+def open_engine(kind: EngineKind, folder: Path, instances: int) -> Any:  # noqa: ANN401 - a context with a ChaosEngine
+    """An engine of this kind, as an asynchronous context."""
+    return _OPEN[kind](folder, instances)
+
+
+async def slow_down(pids: list[int], for_s: float) -> None:
+    """Give these processes a small part of their time."""
+    until = time.monotonic() + for_s
+    rng = random.Random(for_s)
+    while time.monotonic() < until:
+        await asleep(pids, rng.uniform(0, _SLEEPS_S))
+        await asyncio.sleep(_RUNS_S)
+
+
+async def asleep(pids: list[int], for_s: float) -> None:
+    """SIGSTOP, and SIGCONT whatever happens."""
+    try:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        await asyncio.sleep(for_s)
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def _is_primary(server: Member | Node) -> bool:
+    return server.is_primary
+
+
+async def _ask(path: str, *words: str) -> None:
+    """Whether or not anybody answers."""
+    with suppress(OSError, hiredis.HiredisError):
+        await asyncio.to_thread(ask_one, path, *words)
+
+
+async def _until(is_so: Callable[[], object]) -> None:
+    """Look until it is so."""
+    async with asyncio.timeout(_WELL_S):
+        while True:
+            with suppress(OSError, hiredis.HiredisError, AssertionError, StopIteration):
+                if await asyncio.to_thread(is_so):
+                    return
+            await asyncio.sleep(0.05)

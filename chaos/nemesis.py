@@ -1,0 +1,212 @@
+"""Whoever breaks things: does what the plan says, when it says so, and mends it when its time is over."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from chaos.cast import AN_HOUR_S
+from chaos.engines import OnOneServer, asleep, slow_down
+
+if TYPE_CHECKING:
+    from chaos.callers import Callers
+    from chaos.cast import Instance, Stage
+    from chaos.network import Network
+    from chaos.plan import Fault
+    from tests.support.proxy import Proxy
+
+_DELAY_S = (0.02, 0.3)
+
+
+class Nemesis:
+    """`run` a plan; `heal` at the end, whatever is still broken."""
+
+    def __init__(self, stage: Stage, callers: Callers) -> None:
+        self._stage, self._callers, self._pen = stage, callers, stage.pen
+        self._under_way: set[asyncio.Task[None]] = set()
+        self.done: dict[str, int] = {}
+        #: What went wrong here, and not there.
+        self.failures: list[Exception] = []
+
+    async def run(self, plan: list[Fault]) -> None:
+        """Each fault at its time, whatever became of those before it."""
+        begun = time.monotonic()
+        for number, fault in enumerate(plan):
+            await asyncio.sleep(max(0.0, begun + fault.at_s - time.monotonic()))
+            task = asyncio.create_task(self._do(number, fault))
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
+
+    async def _do(self, number: int, fault: Fault) -> None:
+        act = getattr(self, f"_{fault.kind}")
+        self._pen.write("fault", number=number, kind=fault.kind, whom=fault.whom, lasts_s=fault.lasts_s)
+        self.done[fault.kind] = self.done.get(fault.kind, 0) + 1
+        try:
+            await act(fault)
+        except Exception as error:  # noqa: BLE001 - it is told when all is over
+            self.failures.append(error)
+        self._pen.write("healed", number=number, kind=fault.kind)
+
+    async def heal(self) -> None:
+        """Nothing new goes wrong; what is under way is waited for, and everybody who is down comes back."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+        for network in self._stage.networks:
+            network.delay_s = 0.0
+            network.heal()
+        await self._stage.engine.well()
+        for instance in self._stage.instances:
+            async with instance.busy:
+                if instance.process is None:
+                    await instance.start()
+        await asyncio.gather(*(node.revive() for node in self._stage.nodes))
+
+    async def stop(self) -> None:
+        """Leave everything as it is."""
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+    # Nodes.
+
+    async def _node_kill(self, fault: Fault) -> None:
+        node = self._stage.nodes[fault.whom % len(self._stage.nodes)]
+        if node.process is not None and node.process.is_up:
+            await node.process.kill()
+        await asyncio.sleep(fault.lasts_s)
+        await self._revive_all()
+
+    async def _node_sleep(self, fault: Fault) -> None:
+        node = self._stage.nodes[fault.whom % len(self._stage.nodes)]
+        if node.process is not None and node.process.is_up:
+            await asleep([node.process.pid], fault.lasts_s)
+
+    async def _revive_all(self) -> None:
+        """Also those that a poisoned job took down."""
+        for node in self._stage.nodes:
+            await node.revive()
+
+    async def _poison(self, fault: Fault) -> None:
+        self._callers.poison()
+        await asyncio.sleep(2.0 + fault.share)
+        await self._revive_all()
+
+    async def _retry_storm(self, _fault: Fault) -> None:
+        self._callers.storm()
+
+    # Instances.
+
+    def _instance(self, fault: Fault) -> Instance:
+        return self._stage.instances[fault.whom % len(self._stage.instances)]
+
+    async def _instance_kill(self, fault: Fault) -> None:
+        instance = self._instance(fault)
+        async with instance.busy:
+            await instance.kill()
+            await asyncio.sleep(fault.lasts_s)
+            await instance.start()
+
+    async def _instance_sleep(self, fault: Fault) -> None:
+        instance = self._instance(fault)
+        async with instance.busy:
+            if instance.process is not None:
+                await asleep([instance.process.pid], fault.lasts_s)
+
+    async def _rolling_restart(self, _fault: Fault) -> None:
+        for instance in self._stage.instances:
+            async with instance.busy:
+                await instance.end()
+                await instance.start()
+
+    async def _wrong_clock(self, fault: Fault) -> None:
+        """Everybody's time is the engine's."""
+        instance = self._instance(fault)
+        async with instance.busy:
+            await instance.end()
+            await instance.start(AN_HOUR_S if fault.share < 1 / 2 else -AN_HOUR_S)
+
+    # The engine.
+
+    async def _engine_kill(self, fault: Fault) -> None:
+        await self._stage.engine.kill(fault.whom, signal.SIGKILL)
+
+    async def _engine_restart(self, fault: Fault) -> None:
+        await self._stage.engine.kill(fault.whom, signal.SIGTERM)
+
+    async def _engine_sleep(self, fault: Fault) -> None:
+        pids = self._stage.engine.pids()
+        if pids:
+            await asleep([pids[fault.whom % len(pids)]], fault.lasts_s)
+
+    async def _engine_slow(self, fault: Fault) -> None:
+        await slow_down(self._stage.engine.pids(), fault.lasts_s)
+
+    async def _script_flush(self, _fault: Fault) -> None:
+        await self._stage.engine.flush_scripts()
+
+    async def _fail_over(self, fault: Fault) -> None:
+        await self._stage.engine.fail_over(fault.whom)
+
+    async def _replica_kill(self, fault: Fault) -> None:
+        await self._stage.engine.kill_replica(fault.whom, fault.lasts_s)
+
+    async def _guardian_kill(self, _fault: Fault) -> None:
+        await self._stage.engine.kill_guardian()
+
+    # The wires between an instance and its engine.
+
+    def _wire(self, fault: Fault) -> Proxy:
+        engine = self._stage.engine
+        if not isinstance(engine, OnOneServer):
+            raise TypeError("nobody stands between an instance and this engine")
+        return engine.wires[fault.whom % len(engine.wires)]
+
+    async def _engine_cut(self, fault: Fault) -> None:
+        self._wire(fault).cut()
+
+    async def _engine_hole(self, fault: Fault) -> None:
+        wire = self._wire(fault)
+        wire.holed = True
+        await asyncio.sleep(fault.lasts_s)
+        wire.heal()
+
+    async def _engine_delay(self, fault: Fault) -> None:
+        await self._delayed(self._wire(fault), fault)
+
+    async def _engine_reply_lost(self, fault: Fault) -> None:
+        self._wire(fault).drop_reply()
+
+    # The network of nodes and callers.
+
+    def _network(self, fault: Fault) -> Network:
+        return self._stage.for_nodes if fault.whom % 2 else self._stage.for_callers
+
+    async def _reset(self, fault: Fault) -> None:
+        self._network(fault).reset(fault.share)
+
+    async def _half_open(self, fault: Fault) -> None:
+        network = self._network(fault)
+        struck = network.half_open(fault.share / 2)
+        await asyncio.sleep(fault.lasts_s)
+        network.end(struck)
+
+    async def _black_hole(self, fault: Fault) -> None:
+        network = self._network(fault)
+        struck = network.hole(fault.share / 2)
+        await asyncio.sleep(fault.lasts_s)
+        network.end(struck)
+
+    async def _delay(self, fault: Fault) -> None:
+        await self._delayed(self._network(fault), fault)
+
+    async def _dropped_reply(self, fault: Fault) -> None:
+        self._network(fault).drop_reply()
+
+    @staticmethod
+    async def _delayed(proxy: Proxy, fault: Fault) -> None:
+        proxy.delay_s = random.Random(fault.whom).uniform(*_DELAY_S)
+        await asyncio.sleep(fault.lasts_s)
+        proxy.delay_s = 0.0
