@@ -88,6 +88,31 @@ async def test_a_job_is_written_to_its_node_with_everything_it_must_know(stage: 
     assert (await job_of(stage, submitted)).record.state == "DISPATCHED"
 
 
+async def test_a_node_that_came_back_meanwhile_is_not_told_what_it_was_taken_off(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It did not name what nobody had told it, and its slot was free at once: told now, it would have one too many."""
+    await stage.join()
+    link, submit = stage.links.get("n1"), stage.submitter.submit
+    assert link is not None
+    stage.links.remove(link)
+    tapes = []
+
+    async def and_it_comes_back(*asked: Any, **more: Any) -> Submitted | Refusal:
+        submitted = await submit(*asked, **more)
+        tapes.append(await stage.join(epoch=link.epoch, running=[]))
+        return submitted
+
+    monkeypatch.setattr(stage.submitter, "submit", and_it_comes_back)
+    submitted = await put(stage)
+    (tape,) = tapes
+    assert stage.links.get("n1") is not None
+    assert tape.messages("job_assign") == []
+    assert (submitted.placed.state, submitted.placed.attempt_id) == ("RESERVED", 2)
+    await stage.delivery.carry_again(submitted.job_id, 2)
+    assert [message["attempt_id"] for message in tape.messages("job_assign")] == [2]
+
+
 async def test_a_node_that_never_acks_accepts_by_the_write(stage: Stage) -> None:
     await stage.join(advanced_features=None)
     submitted = await put(stage)
@@ -278,7 +303,7 @@ class TestALaterAttempt:
         assert cargo is not None
         carried = await asyncio.gather(
             stage.delivery.carry_again(submitted.job_id, 2),
-            stage.delivery.carry(submitted.job_id, submitted.placed, cargo),
+            stage.delivery.carry(submitted.job_id, submitted.placed, cargo, None),
         )
         assert isinstance(carried[1], Refusal)
         assert sorted(job["attempt_id"] for job in first.messages() + second.messages()) == [1, 2]

@@ -130,14 +130,14 @@ class Delivery:
         """
         began, era = perf_counter(), self._engine.era
         ask = msgspec.structs.replace(ask, body=assignment.text())
-        untold: dict[str, tuple[Placed, Cargo]] = {}
+        untold: dict[str, tuple[Placed, Cargo, Link | None]] = {}
 
         def at_once(job_id: str, placed: Placed, index: int) -> None:
             cargo = Cargo(assignment, ask.session_id, index, trace_id, placed.deadline_at_ms, audio)
             if self._write(job_id, placed, cargo):
                 self._note_soon(job_id, placed)
             else:
-                untold[job_id] = placed, cargo
+                untold[job_id] = placed, cargo, self._links.get(placed.node_id)
 
         try:
             submitted = await self._submitter.submit(
@@ -152,13 +152,13 @@ class Delivery:
             )
         except BaseException:
             # Whoever asked may ask again: its node must hear of it all the same.
-            for job_id, (placed, _) in untold.items():
+            for job_id, (placed, _, _) in untold.items():
                 self.carry_soon(job_id, placed.attempt_id)
             raise
         if isinstance(submitted, Submitted) and submitted.is_new:
             if submitted.job_id in untold:
-                cargo = untold[submitted.job_id][1]
-                submitted = await self._carried(submitted, cargo, ask, request_id=request_id, new_id=new_id)
+                _, cargo, known = untold[submitted.job_id]
+                submitted = await self._carried(submitted, cargo, known, ask, request_id=request_id, new_id=new_id)
             if ask.wanted.preferred_node_id not in {"", submitted.placed.node_id}:
                 self._background.spawn(
                     self._tell_fallback(submitted.job_id), f"telling why job {submitted.job_id} went elsewhere"
@@ -196,12 +196,12 @@ class Delivery:
         self._background.spawn(drop, f"dropping job {job_id}")
 
     async def _carried(
-        self, submitted: Submitted, cargo: Cargo, ask: Ask, *, request_id: str, new_id: str
+        self, submitted: Submitted, cargo: Cargo, known: Link | None, ask: Ask, *, request_id: str, new_id: str
     ) -> Submitted:
         """A new job that its node was not told of at once: when it is with one, or there is none for it just now."""
         job_id, placed = submitted.job_id, submitted.placed
         try:
-            at: Delivered | At | Refusal = await self.carry(job_id, placed, cargo)
+            at: Delivered | At | Refusal = await self.carry(job_id, placed, cargo, known)
             if isinstance(at, Refusal):
                 at = await self._seek(job_id)
         except asyncio.CancelledError:
@@ -245,22 +245,23 @@ class Delivery:
             if attempt_id == 1 and self.errands.get(job_id, record.node) is None:
                 tell_fallback(job)
             at = Delivered(record.state, record.attempt, record.node, record.epoch, record.acks)
-            await self._carry(job_id, at, cargo)
+            await self._carry(job_id, at, cargo, self._links.get(at.node_id))
 
     def carry_soon(self, job_id: str, attempt_id: int) -> None:
         """Carry a later attempt at once, without waiting for the outbox to tell of it. If that fails, it does."""
         self._background.spawn(self.carry_again(job_id, attempt_id), f"carrying attempt {attempt_id} of job {job_id}")
 
-    async def carry(self, job_id: str, at: Place, cargo: Cargo) -> Delivered | Refusal:
+    async def carry(self, job_id: str, at: Place, cargo: Cargo, known: Link | None) -> Delivered | Refusal:
         """Carry an attempt to its node, and if that fails the next one to the next: until one has it, or none can.
 
-        `Refusal`: others have taken it on meanwhile, and know better where it is by now.
+        `known`: the node's link here, when the engine said where the attempt is. `Refusal`: others have taken it on
+        meanwhile, and know better where it is by now.
         """
         if (under_way := self._under_way.get(job_id)) is not None:
             await under_way.wait()
             return refuse("STALE_ATTEMPT")
         with self._carrying(job_id):
-            return await self._carry(job_id, at, cargo)
+            return await self._carry(job_id, at, cargo, known)
 
     @contextlib.contextmanager
     def _carrying(self, job_id: str) -> Iterator[None]:
@@ -271,9 +272,15 @@ class Delivery:
             del self._under_way[job_id]
             over.set()
 
-    async def _carry(self, job_id: str, at: Place, cargo: Cargo) -> Delivered | Refusal:
+    async def _carry(self, job_id: str, at: Place, cargo: Cargo, known: Link | None) -> Delivered | Refusal:
         while True:
             link = self._links.get(at.node_id)
+            if link is not None and link is not known:
+                # The node has come since, and did not name what it was not told: then its slot is another's by now.
+                if not await self._is_still(job_id, at):
+                    return refuse("STALE_ATTEMPT")
+                known = link
+                continue
             if link is not None and _lacks_audio(cargo, link):
                 audio = await read_audio(self._engine, cargo.assignment.audio_ref or "")
                 if isinstance(audio, Refusal):
@@ -289,7 +296,15 @@ class Delivery:
             moved = await undeliver(self._engine, job_id, at.attempt_id, at.node_id, at.epoch)
             if isinstance(moved, Refusal) or moved.state != "RESERVED":
                 return moved
-            at = moved
+            at, known = moved, self._links.get(moved.node_id)
+
+    async def _is_still(self, job_id: str, at: Place) -> bool:
+        """Whether an attempt waits to be written to its node."""
+        seen = await read_whereabouts(self._engine, job_id)
+        if not isinstance(seen, At):
+            return False
+        here = (seen.state, seen.node_id, seen.epoch, seen.attempt_id)
+        return here == ("RESERVED", at.node_id, at.epoch, at.attempt_id)
 
     async def _tell(self, job_id: str, at: Place, cargo: Cargo) -> Told | None:
         """How the node hears of it: it was told here, or finds it in its mailbox; or whoever holds it tells it."""
