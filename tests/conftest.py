@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from lingua_scheduler.store.embedded.options import engine_arguments
+from lingua_scheduler.store.embedded.paths import Paths
+from tests.support import clusters, sentinels
 from tests.support.clusters import Sixpack
+from tests.support.debian import Missing, find_redis
 from tests.support.house import House
 from tests.support.proxy import Proxy
 from tests.support.sentinels import Trio
@@ -36,8 +40,9 @@ def _signals_as_at_a_terminal() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--engine",
-        default="plain",
-        help="what tests/flows run on: plain (one server), sentinel, cluster, or the URL of an engine of yours",
+        default="",
+        help="what tests/flows run on: embedded, redis (Debian's), sentinel, cluster, plain (one server, that keeps "
+        "nothing), or the URL of an engine of yours; without it, on each of the first four",
     )
 
 
@@ -50,9 +55,30 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server, set up as the embedded engine is."""
+    directory = tmp_path_factory.mktemp("embedded")
+    server = start_server(directory, *engine_arguments(Paths(directory, directory / "s"), "default"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server: Debian's Redis."""
+    try:
+        binary = find_redis()
+    except Missing as missing:
+        pytest.fail(str(missing), pytrace=False)
+    server = start_server(tmp_path_factory.mktemp("redis"), binary=binary)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
 def sentinel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
     """A primary and a replica that three Sentinels watch; whoever shares it leaves it as it is."""
-    trio = Trio(tmp_path_factory.mktemp("sentinel"))
+    trio = Trio(tmp_path_factory.mktemp("sentinel"), sentinels.NEVER_DOWN_MS)
     try:
         trio.start()
         yield trio
@@ -63,7 +89,7 @@ def sentinel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sixpack]:
     """A Cluster; whoever shares it leaves every slot where it was."""
-    cluster = Sixpack(tmp_path_factory.mktemp("cluster"))
+    cluster = Sixpack(tmp_path_factory.mktemp("cluster"), clusters.NEVER_DOWN_MS)
     try:
         cluster.start()
         yield cluster
@@ -74,7 +100,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sixpack]:
 @pytest.fixture(scope="session")
 def server(request: pytest.FixtureRequest) -> HasUrl:
     """The engine that all tests of this run share; a few ask for it on each kind of engine."""
-    kind = getattr(request, "param", request.config.getoption("--engine"))
+    kind = getattr(request, "param", request.config.getoption("--engine") or "plain")
     found: HasUrl = Elsewhere(kind) if "://" in kind else request.getfixturevalue(kind)
     return found
 

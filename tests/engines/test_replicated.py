@@ -12,15 +12,15 @@ import pytest
 from lingua_scheduler.store.keys import cell_key
 from lingua_scheduler.store.slots import slot_of
 from tests.support.asking import ask
+from tests.support.clusters import Sixpack
 from tests.support.house import CELL, House, eventually
-from tests.support.sentinels import Trio
+from tests.support.sentinels import Member, Trio
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.clusters import Node, Sixpack
-    from tests.support.sentinels import Member
+    from tests.support.clusters import Node
 
 
 class Place(Protocol):
@@ -41,6 +41,14 @@ def home_of(place: Trio | Sixpack) -> tuple[Member | Node, Member | Node]:
 @pytest.fixture(params=["own_trio", "own_cluster"])
 def place(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(request.param)
+
+
+def come_back(place: Trio | Sixpack, home: Member | Node) -> None:
+    if isinstance(home, Member) and isinstance(place, Trio):
+        home.start("--replicaof", f"127.0.0.1 {place.primary().port}")
+        wait_until(lambda: home.has_its_primary, timeout=20)
+    elif isinstance(place, Sixpack):
+        place.start_again()
 
 
 @asynccontextmanager
@@ -143,6 +151,8 @@ async def test_a_primary_that_dies_right_after_takes_nothing_with_it_that_was_ac
             over.set()
         for job_id in confirmed:
             assert (await house.get(f"/v1/job/{job_id}"))["state"] in {"DISPATCHED", "ACCEPTED", "RUNNING"}
+        # Who was killed comes back as the other's replica, and results can be promised again.
+        await asyncio.to_thread(come_back, place, home)
         for job_id in confirmed:
             await node.result(await node.job(job_id=job_id))
         for job_id in confirmed:

@@ -15,23 +15,14 @@ if TYPE_CHECKING:
     from tests.support.servers import Server
 
 
-#: What also runs on a Cluster: between them these run every script that has a flow or a view.
-ON_A_CLUSTER: Final = {
-    *("test_admit", "test_audio", "test_counts", "test_enter_session", "test_explain_job", "test_fleet"),
-    *("test_mailbox", "test_pairing", "test_place", "test_sessions", "test_submit_waiting", "test_views"),
-}
-#: What also runs behind Sentinels, where only the way to the server is another.
-BEHIND_SENTINELS: Final = {"test_fleet", "test_sessions", "test_submit_waiting"}
+#: Every flow on every engine: our own as it is embedded, the oldest one that is served, and those that have replicas.
+ENGINES: Final = ("embedded", "redis", "sentinel", "cluster")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Each kind of engine for the chosen ones, unless the run was told which engine to take."""
-    name = metafunc.module.__name__.rpartition(".")[2]
-    if "server" not in metafunc.fixturenames or metafunc.config.getoption("--engine") != "plain":
-        return
-    kinds = [kind for kind, chosen in (("cluster", ON_A_CLUSTER), ("sentinel", BEHIND_SENTINELS)) if name in chosen]
-    if kinds:
-        metafunc.parametrize("server", ["plain", *kinds], indirect=True, scope="session")
+    """Each kind of engine, unless the run was told which one to take."""
+    if "server" in metafunc.fixturenames and not metafunc.config.getoption("--engine"):
+        metafunc.parametrize("server", ENGINES, indirect=True, scope="session")
 
 
 class MakeWorld(Protocol):

@@ -21,6 +21,8 @@ _PRIMARIES: Final = 3
 
 #: A primary is given up after so long; a test that kills one waits for little more than that.
 NODE_TIMEOUT_MS: Final = 1_000
+#: Where nobody kills one, nobody is given up, however busy the machine is.
+NEVER_DOWN_MS: Final = 600_000
 
 
 @dataclass(slots=True)
@@ -30,13 +32,14 @@ class Node:
     directory: Path
     port: int
     bus_port: int
+    timeout_ms: int = NODE_TIMEOUT_MS
     server: Server = field(init=False, repr=False)
 
     def start(self) -> None:
         self.server = start_server(
             self.directory,
             *("--port", str(self.port), "--bind", "127.0.0.1", "--cluster-enabled", "yes"),
-            *("--cluster-port", str(self.bus_port), "--cluster-node-timeout", str(NODE_TIMEOUT_MS)),
+            *("--cluster-port", str(self.bus_port), "--cluster-node-timeout", str(self.timeout_ms)),
             *("--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"),
             *("--appendonly", "yes", "--appendfsync", "no"),
         )
@@ -65,13 +68,13 @@ class Node:
 class Sixpack:
     """Six processes. `url` names two of them; the rest is found."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, timeout_ms: int = NODE_TIMEOUT_MS) -> None:
         ports = free_ports(4 * _PRIMARIES)
         self.nodes: list[Node] = []
         for number in range(2 * _PRIMARIES):
             own = directory / f"n{number}"
             own.mkdir()
-            self.nodes.append(Node(own, ports.pop(), ports.pop()))
+            self.nodes.append(Node(own, ports.pop(), ports.pop(), timeout_ms))
 
     @property
     def url(self) -> str:

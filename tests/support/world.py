@@ -15,6 +15,8 @@ from lingua_scheduler.views.audit import audit_whole
 from lingua_scheduler.views.cell import read_cell
 
 CELL: Final = "c0"
+#: Whatever else this machine does; that a silent engine is given up is told by the tests of connections.
+LONG_MS: Final = 30_000
 #: Any moment will do; a round one is easy to read in a failure.
 EPOCH_MS: Final = 1_000_000_000_000
 
@@ -31,7 +33,9 @@ class World:
         self.rules = rules
         prefix = f"test:{secrets.token_hex(6)}"
         packed = msgspec.msgpack.encode(rules)
-        self.engine = await Engine.connect(url, prefix, packed, lambda: self.now_ms, max_batch=max_batch)
+        self.engine = await Engine.connect(
+            url, prefix, packed, lambda: self.now_ms, max_batch=max_batch, timeout_ms=LONG_MS
+        )
 
     async def cell(self) -> Cell:
         cell = await read_cell(self.engine, CELL)
