@@ -2,7 +2,8 @@
 
 That its node has accepted a job, and what it has understood so far. It travels by Pub/Sub, to the instance that made
 the job, and may be lost. So does, to all instances, that something lies in the mailbox of a node that polls, for nobody
-knows at which of them it waits; and that an instance has ended, and left letters.
+knows at which of them it waits; that a node has moved, for they may believe it where it was; and that an instance has
+ended, and left letters.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Hint(msgspec.Struct, array_like=True, frozen=True):
     mailbox: str = ""
     #: The instance that has ended, and whose letters others must read.
     gone: str = ""
+    #: The node that has another connection now, and its epoch.
+    moved: tuple[str, str] | None = None
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -87,6 +90,10 @@ class Hints:
         """Something lies in the mailbox of a node."""
         publish(self._engine, self._shared, _encode(Hint(None, mailbox=node_id)))
 
+    def moved(self, node_id: str, epoch: str) -> None:
+        """A node that another instance may have held is here."""
+        publish(self._engine, self._shared, _encode(Hint(None, moved=(node_id, epoch))))
+
     async def left(self, instance_id: str) -> None:
         """An instance ends, and letters are left in its inbox."""
         await self._engine.command("PUBLISH", self._shared, _encode(Hint(None, gone=instance_id)), cell=self._shared)
@@ -102,11 +109,17 @@ class Hints:
         except msgspec.MsgspecError as error:
             log.debug("a hint that nobody understands: %s", error)
             return
-        if hint.gone:
-            self.on_gone(hint.gone)
-        elif hint.errand is None:
-            self.on_mail(hint.mailbox)
+        if hint.errand is None:
+            self._hear_news(hint)
         elif hint.partial is None:
             self._sessions.accepted(hint.errand)
         else:
             self._sessions.partial(hint.errand, hint.partial)
+
+    def _hear_news(self, hint: Hint) -> None:
+        if hint.gone:
+            self.on_gone(hint.gone)
+        elif hint.moved is not None:
+            self._neighbours.has_moved(*hint.moved)
+        elif hint.mailbox:
+            self.on_mail(hint.mailbox)

@@ -87,6 +87,11 @@ class Neighbours:
         """The node may have moved: next time the engine is asked."""
         self._holders.pop((node_id, epoch), None)
 
+    def has_moved(self, node_id: str, epoch: str) -> None:
+        """The node has another connection than it had, wherever that is."""
+        for known in (epoch, ""):
+            self.forget_holder(node_id, known)
+
     async def tell_holder(self, node_id: str, epoch: str, letter: Letter) -> bool:
         """Write to the instance that holds the node's socket. False: that is this one or nobody, or nobody reads it."""
         was_known = (node_id, epoch) in self._holders

@@ -11,6 +11,7 @@ from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.register import register
+from lingua_scheduler.front.moving import tell_moved
 from lingua_scheduler.front.web import Route
 from lingua_scheduler.protocol.fields import RunningAttempt
 from lingua_scheduler.protocol.http import (
@@ -52,7 +53,7 @@ async def register_node(desk: Desk, request: Request) -> Said:
         return registered
     # Before anything else is waited for: whoever registered last speaks for the node.
     desk.links.replace(node_id)
-    await desk.neighbours.tell_replaced(node_id, registered.replaced)
+    await tell_moved(desk, node_id, registered)
     draining = registered.standing == Standing.draining
     return RegisterAnswer(
         ok=True,

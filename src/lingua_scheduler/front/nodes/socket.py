@@ -10,6 +10,7 @@ from lingua_scheduler.core.owner import new_connection
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.front.background import Background
+from lingua_scheduler.front.moving import tell_moved
 from lingua_scheduler.front.nodes.links import Link
 from lingua_scheduler.front.nodes.phases import (
     Beat,
@@ -113,7 +114,7 @@ class _Entrance:
         roster.do(link, acts)
         if answer.how in _GOES_ON:
             self._desk.delivery.recall_soon(self._desk.cell, enter.node_id)
-        await self._desk.neighbours.tell_replaced(enter.node_id, answer.replaced)
+        await tell_moved(self._desk, enter.node_id, answer)
         return link, live
 
     async def _close(self, code: CloseCode, detail: str) -> None:
