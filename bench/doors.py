@@ -12,6 +12,7 @@ import statistics
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.amounts import amount
 from bench.nodes import Node
 from bench.processes import cpu_us
 from bench.raw import RawHttp, RawSocket
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 CALLERS: Final = 32
 NODES: Final = 8
 SLOTS: Final = 64
-ROUNDS: Final = 5
+ROUNDS: Final = amount(5, 1)
 #: Complete jobs, or requests, of one turn.
-EACH_TURN: Final = 600
+EACH_TURN: Final = amount(600, 40)
 #: A client confirms so many results at a time: nobody speaks as fast as these, so as few are kept as usual.
 CONFIRMED: Final = 16
 _NUMBERS: Final = count()

@@ -7,6 +7,7 @@ import resource
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.amounts import amount
 from bench.nodes import Node
 from bench.processes import cpu_us, resident_bytes
 from bench.serving import serving
@@ -14,12 +15,12 @@ from bench.serving import serving
 if TYPE_CHECKING:
     from bench.serving import Store
 
-SOCKETS: Final = 5_000
+SOCKETS: Final = amount(5_000, 50)
 #: Nodes that join before anything is measured: by then what the first one needs is loaded.
 _FIRST: Final = 50
 _AT_ONCE: Final = 32
 #: A multiple of the default heartbeat (15 s) and of the default ping (10 s).
-_WATCHED_S: Final = 30
+_WATCHED_S: Final = amount(30, 1)
 _BEAT_S: Final = 15
 _STROKES_PER_S: Final = 20
 _SPARE_FILES: Final = 200
@@ -33,7 +34,7 @@ async def measure(store: Store) -> dict[str, Any]:
         nodes = await _join(port, 0, _FIRST)
         before = resident_bytes(pid)
         nodes += await _join(port, _FIRST, SOCKETS + _FIRST)
-        await _beat(nodes, _BEAT_S)
+        await _beat(nodes, amount(_BEAT_S, 1))
         taken = resident_bytes(pid) - before
         begun, spent = time.monotonic(), (cpu_us(pid), cpu_us(store.pid))
         await _beat(nodes, _WATCHED_S)

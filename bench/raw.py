@@ -26,6 +26,7 @@ class RawHttp(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._arrived = b""
         self._answer: asyncio.Future[tuple[int, bytes]] | None = None
+        self._is_lost = False
         self._loop = asyncio.get_running_loop()
 
     @classmethod
@@ -40,6 +41,7 @@ class RawHttp(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody will answer any more."""
+        self._is_lost = True
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(exc or ConnectionError("closed before the answer"))
 
@@ -57,6 +59,8 @@ class RawHttp(asyncio.Protocol):
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
         """The status and the body of the answer."""
+        if self._is_lost:
+            raise ConnectionError("it was closed")
         self._answer = self._loop.create_future()
         self._transport.write(
             b"%b %b HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"

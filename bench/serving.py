@@ -77,20 +77,28 @@ def storing() -> Iterator[Store]:
             server.stop()
 
 
+def start_serving(url: str, settings: dict[str, str], port: int = 0) -> tuple[subprocess.Popen[bytes], int]:
+    """A scheduler that serves, and on which port."""
+    command = [str(Path(sys.executable).parent / "lingua"), "serve", "--port", str(port), "--store", url, "--json"]
+    environment = os.environ | _UNBOUNDED | settings
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+    assert process.stdout is not None  # noqa: S101 - it is piped
+    with process.stdout:
+        ready = json.loads(process.stdout.readline() or "{}")
+    if "port" not in ready:
+        end(process)
+        raise RuntimeError("lingua serve did not start")
+    return process, ready["port"]
+
+
 @contextmanager
 def serving(store: Store, settings: dict[str, str] | None = None) -> Iterator[tuple[int, int]]:
     """A scheduler of its own: its pid and its port."""
-    command = [str(Path(sys.executable).parent / "lingua"), "serve", "--port", "0", "--store", store.url, "--json"]
-    environment = os.environ | _UNBOUNDED | (settings or {})
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as process:
-        try:
-            assert process.stdout is not None  # noqa: S101 - it is piped
-            ready = json.loads(process.stdout.readline() or "{}")
-            if "port" not in ready:
-                raise RuntimeError("lingua serve did not start")
-            yield process.pid, ready["port"]
-        finally:
-            end(process)
+    process, port = start_serving(store.url, settings or {})
+    try:
+        yield process.pid, port
+    finally:
+        end(process)
 
 
 def registration(node_id: str, slots: int, features: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""The figures of several instances, and of several primaries."""
