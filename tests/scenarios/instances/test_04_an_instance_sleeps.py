@@ -6,7 +6,10 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
+from lingua_scheduler.store.engine import Engine
+from lingua_scheduler.views.instances import read_directory
 from tests.support.house import eventually, look
+from tests.support.mail import look as is_there
 
 if TYPE_CHECKING:
     from tests.support.house import Scheduler
@@ -40,6 +43,35 @@ async def test_its_nodes_are_not_given_up(here: Scheduler, there: Scheduler, sto
         second = await here.dispatch("room-2")
         await node.result(await node.job(job_id=second["job_id"]))
         assert (await here.ended(second["job_id"]))["state"] == "FINISHED"
+
+
+async def test_alone_it_gives_nobody_up_when_it_wakes(there: Scheduler, store: Server) -> None:
+    """It was silent itself, and not its nodes."""
+    async with there.node() as node:
+        await node.register(features=("job_ack",))
+        await node.is_ready()
+        placed = await there.dispatch()
+        job = await node.job()
+        await node.say("job_ack", job_id=job["job_id"], attempt_id=1, node_id="node-1")
+        await node.was_read()
+        async with await Engine.connect(store.url, "lingua:v1") as engine:
+
+            async def is_missed() -> bool:
+                (instance_id, _), *_ = (await read_directory(engine)).beats
+                return not (await is_there(engine, instance_id))[0]
+
+            os.kill(there.pid, signal.SIGSTOP)
+            try:
+                await eventually(is_missed)
+            finally:
+                os.kill(there.pid, signal.SIGCONT)
+        await node.result(job)
+        ended = await there.ended(placed["job_id"])
+        assert (ended["state"], ended["attempt_id"]) == ("FINISHED", 1)
+        seen = (await look(store)).nodes["node-1"]
+        assert (seen.lost_at_ms, seen.away_until_ms, seen.flaps) == (0, 0, 0)
+        second = await there.dispatch("room-2")
+        await node.result(await node.job(job_id=second["job_id"]))
 
 
 async def test_what_it_was_written_meanwhile_is_read(here: Scheduler, there: Scheduler) -> None:

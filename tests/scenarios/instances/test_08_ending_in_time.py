@@ -1,0 +1,45 @@
+"""An instance that is told to end has ended within fifteen seconds, whoever waits for something there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from tests.support.house import eventually
+
+if TYPE_CHECKING:
+    from tests.scenarios.doors.conftest import Start
+
+EXIT_S: Final = 15.0
+
+
+async def test_nodes_clients_and_whoever_asks_for_an_end_are_let_go(serve: Start) -> None:
+    """With the settings as they come. What it had goes on elsewhere."""
+    here, there = await serve(), await serve()
+    async with there.node() as node, there.client() as client:
+        await node.register(slots=8)
+        await node.is_ready()
+        token = (await client.init())["resume_token"]
+        await client.utter(0)
+        job = await node.job(utterance_index=0)
+        placed = await there.dispatch()
+        await node.job(job_id=placed["job_id"])
+        asking = asyncio.create_task(there.http.get(f"/v1/job/{placed['job_id']}?wait_ms=60000"))
+        polling = asyncio.create_task(there.http.get(f"/v1/job/{placed['job_id']}?wait_ms=60000"))
+
+        async def is_asked() -> bool:
+            return (await there.get("/readyz"))["ok"] is True
+
+        await eventually(is_asked)
+        async with asyncio.timeout(EXIT_S):
+            assert await there.stop() == 0
+        for answer in await asyncio.gather(asking, polling):
+            assert answer.status_code == 200
+            assert answer.json()["state"] != "FINISHED"
+        assert {(await node.gone())[0], (await client.gone())[0]} == {1012}
+        async with here.node() as back, here.client() as again:
+            running = [{"job_id": one, "attempt_id": 1} for one in (job["job_id"], placed["job_id"])]
+            await back.register(slots=8, epoch=node.epoch, running=running)
+            await again.init(resume_token=token)
+            await back.result(job)
+            assert (await again.end_of(0))["type"] == "translation_result"
