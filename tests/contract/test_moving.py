@@ -186,6 +186,63 @@ async def test_what_is_not_placed_in_time_is_announced_and_never_runs(
             assert (await again.end_of(2))["text_translated"] == "said 2"
 
 
+async def test_what_was_not_placed_is_placed_when_it_is_said_again(
+    houses: tuple[House, House], gate: tuple[asyncio.Event, asyncio.Event]
+) -> None:
+    """As the same job: whoever had the session before may come too late with it, and finds it there."""
+    here, there = houses
+    begun, lets_go = gate
+    sessions = here.serving.desk.sessions
+    async with here.client() as client:
+        await client.init()
+        await client.utter(0)
+        await begun.wait()
+        (job_id,) = sessions._by_job
+        async with there.client() as again:
+            await again.init(resume_token=client.ack["resume_token"], last_event_id=0)
+            await again.utter(0)
+            job = await next_job(there)
+            assert job["job_id"] == job_id
+            lets_go.set()
+            assert (await client.gone())[0] == 4409
+            await sessions.background.room(1)
+            assert set(await jobs(here)) == {job_id}
+            await finish(there, job)
+            assert await all_ends(again, 1) == [(0, "said 0")]
+
+
+async def test_what_had_only_its_number_can_be_said_again(
+    houses: tuple[House, House], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody but the first instance knew of it: whoever goes on hears it as if for the first time."""
+    here, there = houses
+    numbered, gate = asyncio.Event(), asyncio.Event()
+    engine = here.serving.desk.engine
+    run = engine.run
+
+    async def later(*about: Any) -> Any:
+        numbered.set()
+        await gate.wait()
+        return await run(*about)
+
+    def meddled(script: Script, *about: Any) -> Any:
+        return later(script, *about) if script.name == "save_session" else run(script, *about)
+
+    async with here.client() as client:
+        await client.init()
+        monkeypatch.setattr(engine, "run", meddled)
+        await client.utter(0)
+        await numbered.wait()
+        async with there.client() as again:
+            await again.init(resume_token=client.ack["resume_token"], last_event_id=0)
+            await again.utter(0)
+            job = await next_job(there)
+            gate.set()
+            assert (await client.gone())[0] == 4409
+            await finish(there, job)
+            assert await all_ends(again, 1) == [(0, "said 0")]
+
+
 async def test_while_a_job_is_placed_and_the_answer_to_that_is_lost(
     houses: tuple[House, House], monkeypatch: pytest.MonkeyPatch
 ) -> None:

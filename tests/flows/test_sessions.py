@@ -13,6 +13,7 @@ from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.ticket import LAST_INDEX, MAX_INDEX
 from lingua_scheduler.flows.drop_session import Dropped, drop_session
 from lingua_scheduler.flows.enter_session import Entered, enter_session
+from lingua_scheduler.flows.return_number import return_number
 from lingua_scheduler.flows.save_session import Saved, save_session
 from lingua_scheduler.flows.sessions import MAX_STATE_BYTES
 from lingua_scheduler.flows.take_session import Taken, take_session
@@ -46,9 +47,17 @@ async def take(world: World, owner: str = "two", **how: Any) -> Taken | Refusal:
     return await take_session(world.engine, "s1", owner, **(usual | how))
 
 
-async def enter(world: World, principal: str = "ann") -> Entered | Refusal:
-    how = {"rate": 20, "burst": 40, "ttl_ms": 60_000}
-    return await enter_session(world.engine, "s1", principal, utterance_index=None, **how)
+async def enter(
+    world: World, principal: str = "ann", *, index: int | None = None, owner: str = "", burst: int = 40
+) -> Entered | Refusal:
+    how = {"rate": 20, "burst": burst, "ttl_ms": 60_000}
+    return await enter_session(world.engine, "s1", principal, utterance_index=index, owner=owner, **how)
+
+
+async def lent(world: World) -> bytes | None:
+    """The numbers that the session's connection has and did not save."""
+    found: bytes | None = await world.engine.command("HGET", key_of(world), "lent")
+    return found
 
 
 async def kept(world: World) -> tuple[str, str, bytes, int] | None:
@@ -173,6 +182,71 @@ class TestNumbers:
         assert await save(world, create=True, next_index=1) == Saved()
         assert await kept(world) == ("one", "secret", STATE, 120)
         assert await enter(world) == Entered(1)
+
+
+class TestNumbersThatWereLent:
+    """What a connection was given and never saved, it never placed: who goes on can have it again."""
+
+    async def test_who_goes_on_has_what_was_not_saved(self, world: World) -> None:
+        await begin(world)
+        assert [await enter(world, owner="one") for _ in range(3)] == [Entered(0), Entered(1), Entered(2)]
+        assert await save(world, next_index=1) == Saved()
+        await take(world)
+        assert await lent(world) is None
+        assert code_of(await enter(world, index=0, owner="two")) == "INVALID_MESSAGE"
+        assert await enter(world, index=2, owner="two") == Entered(2)
+        assert await enter(world, index=1, owner="two") == Entered(1)
+        assert await enter(world, owner="two") == Entered(3)
+        assert await lent(world) == b"\x02\x01\x03"
+
+    async def test_what_was_saved_is_the_sessions_own(self, world: World) -> None:
+        await begin(world)
+        await enter(world, owner="one")
+        assert await lent(world) == b"\x00"
+        await save(world, next_index=1)
+        assert await lent(world) is None
+        await take(world)
+        assert code_of(await enter(world, index=0, owner="two")) == "INVALID_MESSAGE"
+
+    async def test_what_others_have_stays_theirs(self, world: World) -> None:
+        await begin(world)
+        assert await enter(world) == Entered(0)
+        assert await lent(world) is None
+        await take(world)
+        assert code_of(await enter(world, index=0, owner="two")) == "INVALID_MESSAGE"
+
+    async def test_what_was_given_back_meanwhile_is_free_once(self, world: World) -> None:
+        await begin(world)
+        await enter(world, owner="one")
+        await return_number(world.engine, "s1", "ann", 0)
+        await take(world)
+        assert (await entry(world)).free == [(0, 0)]
+
+    async def test_who_was_succeeded_gets_no_number(self, world: World) -> None:
+        await begin(world)
+        await take(world)
+        before = await entry(world)
+        assert code_of(await enter(world, owner="one")) == "SESSION_TAKEN"
+        assert await entry(world) == before
+        assert await lent(world) is None
+
+    async def test_who_takes_his_own_session_keeps_what_he_was_lent(self, world: World) -> None:
+        await begin(world)
+        await enter(world, owner="one")
+        await take(world, "one")
+        assert await lent(world) == b"\x00"
+        assert code_of(await enter(world, index=0, owner="one")) == "INVALID_MESSAGE"
+
+    async def test_nothing_is_lent_to_a_session_that_is_not_there(self, world: World) -> None:
+        assert await enter(world, owner="one") == Entered(0)
+        assert await kept(world) is None
+        assert await lent(world) is None
+
+    async def test_what_is_refused_is_not_lent(self, world: World) -> None:
+        await begin(world)
+        assert await enter(world, owner="one", burst=1) == Entered(0)
+        assert code_of(await enter(world, owner="one", burst=1)) == "RATE_LIMITED"
+        assert await lent(world) == b"\x00"
 
 
 class TestTaking:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.ids import check_int
-from lingua_scheduler.core.refusal import Invalid, Refusal
+from lingua_scheduler.core.ids import check_id, check_int
+from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.core.ticket import LAST_INDEX, MAX_INDEX
 from lingua_scheduler.flows.rates import Limited, check_rate
 from lingua_scheduler.flows.sessions import MAX_SESSION_MS, check_principal, check_session, others_session
@@ -29,7 +29,7 @@ class _Taken(Answer, frozen=True, tag="TAKEN"):
 
 
 _ENTER_SESSION: Final = Face[Entered | _Taken | Limited](
-    "flows/enter_session", Entered, _Taken, Limited, refuses=("FORBIDDEN",)
+    "flows/enter_session", Entered, _Taken, Limited, refuses=("FORBIDDEN", "SESSION_TAKEN")
 )
 
 
@@ -49,23 +49,28 @@ async def enter_session(
     rate: int,
     burst: int,
     ttl_ms: int,
+    owner: str = "",
 ) -> Entered | Refusal:
     """Number an utterance, if the session is this principal's ("": nobody's in particular) and did not send too much.
 
     Whoever comes first has the session. It is his, and no number comes twice, until nobody entered or saved it for
     `ttl_ms`. An index of the caller's own must be one that nobody had, in whatever order they come; without one he gets
     the next, and none below `at_least`, up to which he knows of numbers that the engine may have forgotten.
+
+    `owner`: the connection that holds the session and asks for itself. Until it has saved a state that knows the
+    number, whoever takes the session over can have it again. SESSION_TAKEN: another connection has the session.
     """
     try:
         tag = check_session(session_id)
         index = -1 if utterance_index is None else check_int("utterance_index", utterance_index, 0, MAX_INDEX)
         least = check_int("at_least", at_least, 0, LAST_INDEX)
-        item = pack((check_principal(principal), index, least, *_bounds(rate, burst, ttl_ms)))
+        asks = check_id("owner", owner) if owner else ""
+        item = pack((check_principal(principal), index, least, *_bounds(rate, burst, ttl_ms), asks))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _ENTER_SESSION(engine, tag, item)
     if isinstance(answer, No):
-        return others_session(session_id)
+        return others_session(session_id) if answer.code == "FORBIDDEN" else refuse(answer.code)
     if isinstance(answer, _Taken):
         return Invalid(f"utterance_index {index} was given out before; {answer.next_index} is the next").refusal
     return answer.refusal() if isinstance(answer, Limited) else answer

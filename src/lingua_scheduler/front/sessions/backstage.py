@@ -114,15 +114,15 @@ class Backstage:
 
     # Its utterances.
 
-    async def enter(self, about: About, number: Number) -> int | Refusal:
+    async def enter(self, about: About, number: Number, owner: str) -> int | Refusal:
         """One more utterance: whether it may come, and its number, which is never below what was given before."""
         buckets, name = self._desk.buckets, about.principal
         if buckets.spend(name):
-            return await self._enter(about, number)
-        admitted, index = await asyncio.gather(buckets.admit_job(name), self._enter(about, number))
+            return await self._enter(about, number, owner)
+        admitted, index = await asyncio.gather(buckets.admit_job(name), self._enter(about, number, owner))
         return admitted if isinstance(admitted, Refusal) else index
 
-    async def _enter(self, about: About, number: Number) -> int | Refusal:
+    async def _enter(self, about: About, number: Number, owner: str) -> int | Refusal:
         rules = self._rules
         entered = await enter_session(
             self._engine,
@@ -133,6 +133,7 @@ class Backstage:
             rate=rules.rate_per_s,
             burst=rules.burst,
             ttl_ms=rules.state_ttl_ms,
+            owner=owner,
         )
         return entered if isinstance(entered, Refusal) else entered.utterance_index
 
@@ -188,7 +189,10 @@ class Backstage:
             )
         except OutcomeUnknown:
             raise
-        except (LinguaError, SessionTaken):
+        except SessionTaken:
+            await self._erase_unplaced(submit.job_id)
+            raise
+        except LinguaError:
             await self._erase(ref)
             raise
         if isinstance(submitted, Refusal):
@@ -200,6 +204,12 @@ class Backstage:
         """If the engine is away it goes by itself."""
         with contextlib.suppress(LinguaError):
             await erase_audio(self._engine, ref)
+
+    async def _erase_unplaced(self, job_id: str) -> None:
+        """Unless whoever goes on with the session has placed the very same job, because its client said it again."""
+        with contextlib.suppress(LinguaError):
+            if isinstance(await read_job(self._engine, job_id), Refusal):
+                await self._erase(audio_ref_of(job_id))
 
     async def cancel(self, job_id: str) -> None:
         """Nobody waits for this job any more."""

@@ -102,6 +102,8 @@ class Ledger:
 
     def say(self, said: Said, refusal: Refusal | None, now_ms: int) -> list[Effect]:
         """An utterance was said. One that is refused is told so at once; its turn to be missing comes later."""
+        if refusal is None and said.index is not None and self._is_unsure(said.index):
+            return self._place_again(said.index, said)
         if self._is_full:
             return [Close(CloseCode.RATE_LIMITED, _TOO_MANY)]
         effects: list[Effect] = []
@@ -110,6 +112,19 @@ class Ledger:
             said = msgspec.structs.replace(said, audio=b"")
         self.line.stand(said, refusal)
         return effects + self._advance(now_ms)
+
+    def _is_unsure(self, index: int) -> bool:
+        """Whether it was said elsewhere, and nobody here knows what came of it."""
+        known = self.sent.get(index)
+        if known is None or known.is_placed or known.is_foreign:
+            return False
+        return self.order.awaits(index) and self._looks.is_doubtful(index)
+
+    def _place_again(self, index: int, said: Said) -> list[Effect]:
+        """Its client says it once more. It is the same job: if there is one by now, it is found and not made."""
+        self._looks.believe(index)
+        self.line.goes(index, len(said.audio))
+        return [Submit(index, self.sent[index].job_id, said)]
 
     @property
     def _is_full(self) -> bool:
@@ -281,7 +296,8 @@ class Ledger:
         if not self.order.awaits(index):
             return []
         if state is None:
-            return self._not_there(index, now_ms)
+            # Whoever looked did so before it was said again here.
+            return [] if self.is_being_placed(index) else self._not_there(index, now_ms)
         self._looks.believe(index)
         self.sent[index].is_placed, self.sent[index].waits = True, state == "WAITING"
         if state in ENDS:

@@ -26,8 +26,12 @@ class Looks:
         """Its job may turn up for a while."""
         self._doubtful[index] = now_ms + self._rules.doubt_ms
 
+    def is_doubtful(self, index: int) -> bool:
+        """Whether nobody here knows if it was placed."""
+        return index in self._doubtful
+
     def believe(self, index: int) -> None:
-        """Its job turned up, or nobody waits for it any more."""
+        """Its job turned up, or is being placed here, or nobody waits for it any more."""
         self._doubtful.pop(index, None)
 
     def are_for(self, index: int, known: Sent) -> bool:

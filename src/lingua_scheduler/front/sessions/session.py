@@ -186,12 +186,14 @@ class Session:
 
     async def _enter(self, number: Number) -> None:
         try:
-            index = await self._stage.enter(self.talk.ledger.about, number)
+            index = await self._stage.enter(self.talk.ledger.about, number, self.owner)
         except LinguaError as error:
             index = _not_accepted(error)
         if self.is_over:
             return
-        if isinstance(index, Refusal):
+        if isinstance(index, Refusal) and index.code == "SESSION_TAKEN":
+            self.replaced()
+        elif isinstance(index, Refusal):
             self.carry(self.talk.not_numbered(index, self._now()))
         else:
             self.carry(self.talk.numbered(index, self._stage.new_job_id(self.talk.ledger.about.principal), self._now()))

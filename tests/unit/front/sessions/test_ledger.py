@@ -404,6 +404,29 @@ def test_a_client_that_loses_its_socket_while_it_closes_may_come_back() -> None:
     assert isinstance(effects[-1], Finish)
 
 
+def test_what_is_said_again_elsewhere_is_placed_from_there_as_the_same_job() -> None:
+    """Whoever had the session before may have been stopped before he placed it: nobody has to miss it for that."""
+    machine = talk()
+    say(machine, 0)
+    elsewhere = moved(machine)
+    elsewhere.back(init(last_event_id=0), TOKEN, START_MS)
+    again = only(Submit, elsewhere.hear(utterance(0), START_MS + 100))
+    assert (again.index, again.job_id) == (0, "c0.j0")
+    assert elsewhere.seen(0, None, 0, START_MS + 150) == []
+    assert not of(Submit, elsewhere.hear(utterance(0), START_MS + 200))
+    assert not of(Look, elsewhere.tick(START_MS + 6_000))
+    elsewhere.placed(0, START_MS + 6_000)
+    assert events(elsewhere.ended(0, "FINISHED", START_MS + 6_001)) == [(1, 0, "c0.j0")]
+
+
+def test_what_has_its_job_is_not_placed_again() -> None:
+    machine = talk()
+    said_and_placed(machine, 0)
+    elsewhere = moved(machine)
+    elsewhere.back(init(last_event_id=0), TOKEN, START_MS)
+    assert not of(Submit, elsewhere.hear(utterance(0), START_MS))
+
+
 def test_what_waited_in_vain_while_nobody_had_its_session_is_refused_and_not_lost() -> None:
     machine = talk()
     say(machine, 0)
