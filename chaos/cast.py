@@ -101,6 +101,7 @@ class Member:
         self._stage = stage
         self.process: Process | None = None
         self.lives = 0
+        self._reviving = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -120,11 +121,12 @@ class Member:
         self._stage.pen.write("node_ended", node=self.node_id, code=code, life=self.lives)
 
     async def revive(self) -> None:
-        """Start it if it is down."""
-        if self.process is None or not self.process.is_up:
-            if self._watching is not None:
-                await self._watching
-            await self.start()
+        """Start it if it is down. There are never two of it."""
+        async with self._reviving:
+            if self.process is None or not self.process.is_up:
+                if self._watching is not None:
+                    await self._watching
+                await self.start()
 
     async def end(self, patience_s: float = 5.0) -> None:
         """SIGTERM."""

@@ -33,7 +33,10 @@ class Expect(msgspec.Struct, frozen=True):
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """Something that must never be so: the invariant, what it is about, and when it was seen."""
+    """Something that must never be so: the invariant, what it is about, and when it was seen.
+
+    `since_s`: when that was confirmed which it contradicts. None: nothing was, and nobody can have forgotten it.
+    """
 
     rule: str
     detail: str
@@ -42,6 +45,7 @@ class Violation(msgspec.Struct, frozen=True):
     node: str = ""
     session: str = ""
     request: str = ""
+    since_s: float | None = None
 
 
 class Facts:
@@ -56,30 +60,35 @@ class Facts:
         self.jobs = {event.job: event for event in self.by["job_is"]}
         #: When an attempt's result was given away by the node that did it.
         self.results = {(e.node, e.job, e.attempt): e.at_s for e in reversed(self.by["result"]) if e.more["ok"]}
-        #: Moments from which on what was confirmed before may be forgotten.
-        self.forgetful = [e.at_s for e in self.by["fault"] if e.more["kind"] in _FORGETFUL]
+        #: When replicas became primaries, as far as anybody saw it.
+        self.fail_overs = [event.at_s for event in self.by["failed_over"]]
 
-    def may_be_forgotten(self, confirmed_s: float) -> bool:
-        """Whether the engine failed over after that."""
-        return any(at_s > confirmed_s - 1 for at_s in self.forgetful)
+    def is_forgotten(self, violation: Violation) -> bool:
+        """Whether the engine failed over between what was confirmed and what contradicts it."""
+        since_s = violation.since_s
+        return since_s is not None and any(
+            since_s - _NOTICED_S <= at_s <= violation.at_s + _NOTICED_S for at_s in self.fail_overs
+        )
 
 
 #: What a node can do to an utterance by itself.
 _ON_NODES: Final = frozenset({"job_failed", "job_timeout", "gap_timeout"})
-#: What makes a replica the primary.
-_FORGETFUL: Final = frozenset({"engine_kill", "engine_restart", "engine_sleep", "engine_slow", "fail_over"})
+#: An old primary may confirm something for so long after it has a successor, and the director sees that so much later.
+_NOTICED_S: Final = 3.0
 
 
-def check(events: Iterable[Event], expect: Expect) -> list[Violation]:
-    """Every violation, the earliest first."""
+def check(events: Iterable[Event], expect: Expect) -> tuple[list[Violation], list[Violation]]:
+    """Every violation, the earliest first; and apart from these what a fail-over has forgotten, where it may."""
     facts = Facts(events)
-    found = [violation for rule in _ALWAYS for violation in rule(facts, expect)]
+    found = [violation for rule in _ALWAYS for violation in rule(facts)]
     if expect.is_over:
-        found += [violation for rule in _AT_LAST for violation in rule(facts, expect)]
-    return sorted(found, key=lambda violation: violation.at_s)
+        found += [violation for rule in _AT_LAST for violation in rule(facts)]
+    found.sort(key=lambda violation: violation.at_s)
+    forgotten = [violation for violation in found if expect.may_forget and facts.is_forgotten(violation)]
+    return [violation for violation in found if violation not in forgotten], forgotten
 
 
-def never_oversold(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+def never_oversold(facts: Facts) -> Iterator[Violation]:
     """S1, counted on the nodes' own side: never more in work than slots. Work ends with its process."""
     slots: dict[str, int] = {}
     held: dict[str, dict[tuple[str, int], Event]] = defaultdict(dict)
@@ -100,7 +109,7 @@ def never_oversold(facts: Facts, _expect: Expect) -> Iterator[Violation]:
             held[event.node].pop((event.job, event.attempt), None)
 
 
-def the_auditor_is_content(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+def the_auditor_is_content(facts: Facts) -> Iterator[Violation]:
     """S1 to S6, S16: what the auditor saw in the engine."""
     for event in facts.by["audit"]:
         yield Violation(f"{event.more['invariant']} auditor", event.more["detail"], event.at_s, _job_in(event))
@@ -112,41 +121,39 @@ def _job_in(event: Event) -> tuple[str, ...]:
     return tuple(part for part in parts if "." in part)
 
 
-def one_end(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+def one_end(facts: Facts) -> Iterator[Violation]:
     """S5: whoever sees a job's end sees the same ever after, over HTTP and in the engine."""
-    seen: dict[str, tuple[str, int]] = {}
+    ends: dict[str, Event] = {}
     for event in facts.events:
-        if event.what not in {"seen", "job_is"}:
+        # The answer to a cancel says no attempt.
+        if event.what not in {"seen", "job_is"} or not event.attempt:
             continue
-        state, before = event.more["state"], seen.get(event.job)
-        if before is not None and before != (state, event.attempt) and not _is_cancel(event, before):
-            detail = f"{event.job} was {before[0]} (attempt {before[1]}), and is {state} (attempt {event.attempt})"
-            yield Violation("S5 ended twice", detail, event.at_s, (event.job,))
+        state, before = event.more["state"], ends.get(event.job)
+        if before is not None and (before.more["state"], before.attempt) != (state, event.attempt):
+            was = f"{before.more['state']} (attempt {before.attempt})"
+            detail = f"{event.job} was {was}, and is {state} (attempt {event.attempt})"
+            yield Violation("S5 ended twice", detail, event.at_s, (event.job,), since_s=before.at_s)
         if state in ENDS:
-            seen.setdefault(event.job, (state, event.attempt))
+            ends.setdefault(event.job, event)
 
 
-def _is_cancel(event: Event, before: tuple[str, int]) -> bool:
-    """The answer to a cancel says no attempt."""
-    return before[0] == event.more["state"] and 0 in {before[1], event.attempt}
-
-
-def idempotent(facts: Facts, expect: Expect) -> Iterator[Violation]:
+def idempotent(facts: Facts) -> Iterator[Violation]:
     """S10: one request is one job, by what is answered and by what nodes were given."""
     jobs: dict[str, Event] = {}
     for event in facts.events:
         if event.what not in {"answered", "begin"} or not event.request:
             continue
         first = jobs.setdefault(event.request, event)
-        if first.job != event.job and not (expect.may_forget and facts.may_be_forgotten(first.at_s)):
+        if first.job != event.job:
             detail = f"request {event.request} is {first.job} ({first.what}) and {event.job} ({event.what})"
-            yield Violation("S10 two jobs", detail, event.at_s, (first.job, event.job), request=event.request)
+            about: dict[str, Any] = {"jobs": (first.job, event.job), "request": event.request}
+            yield Violation("S10 two jobs", detail, event.at_s, since_s=first.at_s, **about)
 
 
-def authentic(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+def authentic(facts: Facts) -> Iterator[Violation]:
     """S7, S17: a result is of the very utterance, was given by the node that says so, and is the one that counted."""
     for event in facts.events:
-        is_seen = event.what == "seen" and event.more["state"] == "FINISHED"
+        is_seen = event.what == "seen" and event.attempt and event.more["state"] == "FINISHED"
         if not (is_seen or (event.what == "heard" and event.more["kind"] == RESULT)):
             continue
         about: dict[str, Any] = {"jobs": (event.job,), "session": event.session, "request": event.request}
@@ -171,16 +178,20 @@ def authentic(facts: Facts, _expect: Expect) -> Iterator[Violation]:
         ):
             detail = f"attempt {attempt} on {node} counted, but the job is {record.more['state']}"
             detail += f" (attempt {record.attempt} on {record.node})"
-            yield Violation("S7 fenced result", detail, event.at_s, **about)
+            yield Violation("S7 fenced result", detail, record.at_s, since_s=event.at_s, **about)
 
 
-def in_turn(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+def in_turn(facts: Facts) -> Iterator[Violation]:
     """S18 and S5: each utterance of a session ends once, in order, and a gap is announced."""
     last: dict[str, Event] = {}
+    first: dict[tuple[str, int], float] = {}
     for event in facts.by["heard"]:
         before = last.get(event.session)
         last[event.session] = event
+        # What was heard before may have been forgotten; what comes next is then the one after that.
+        since_s = first.setdefault((event.session, event.index), event.at_s)
         about: dict[str, Any] = {"jobs": tuple(filter(None, (event.job,))), "session": event.session}
+        about["since_s"] = since_s if before is None or since_s < event.at_s else before.at_s
         # The library hands each answer to whoever asked; what it heard nothing of is `unsaid`.
         if event.more.get("sdk"):
             if before is not None and event.index <= before.index:
@@ -195,32 +206,33 @@ def in_turn(facts: Facts, _expect: Expect) -> Iterator[Violation]:
             yield Violation("S18 event again", detail, event.at_s, **about)
 
 
-def no_session_is_lost(facts: Facts, expect: Expect) -> Iterator[Violation]:
+def no_session_is_lost(facts: Facts) -> Iterator[Violation]:
     """S13, S15: who comes back in time goes on."""
     for event in facts.by["session_lost"]:
-        if not expect.may_forget:
-            detail = f"{event.session} came back with its token and was sent away ({event.more['code']})"
-            yield Violation("S15 session lost", detail, event.at_s, session=event.session)
+        detail = f"{event.session} came back with its token and was sent away ({event.more['code']})"
+        yield Violation("S15 session lost", detail, event.at_s, session=event.session, since_s=0.0)
 
 
-def not_lost(facts: Facts, expect: Expect) -> Iterator[Violation]:
+def not_lost(facts: Facts) -> Iterator[Violation]:
     """S6, S15: what was accepted is known to the engine."""
     if not facts.jobs:
         return
+    end_s = facts.by["job_is"][-1].at_s
     for event in facts.by["answered"]:
-        if event.job not in facts.jobs and not (expect.may_forget and facts.may_be_forgotten(event.at_s)):
+        if event.job not in facts.jobs:
             detail = f"{event.job} was accepted, and the engine does not know it"
-            yield Violation("S15 lost", detail, event.at_s, (event.job,), request=event.request)
+            about: dict[str, Any] = {"jobs": (event.job,), "request": event.request}
+            yield Violation("S15 lost", detail, end_s, since_s=event.at_s, **about)
 
 
-def all_jobs_end(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+def all_jobs_end(facts: Facts) -> Iterator[Violation]:
     """L2: every job has ended."""
     for event in facts.by["job_is"]:
         if event.more["state"] not in ENDS:
             yield Violation("L2 no end", f"{event.job} is {event.more['state']}", event.at_s, (event.job,))
 
 
-def everybody_is_answered(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+def everybody_is_answered(facts: Facts) -> Iterator[Violation]:
     """L2, S11: every utterance that was said has its one end, unless its session was lost."""
     open_now: dict[tuple[str, int], Event] = {}
     for event in facts.events:
@@ -236,7 +248,7 @@ def everybody_is_answered(facts: Facts, _expect: Expect) -> Iterator[Violation]:
         yield Violation("L2 no answer", detail, event.at_s, session=event.session)
 
 
-def restarts_are_invisible(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+def restarts_are_invisible(facts: Facts) -> Iterator[Violation]:
     """Of a rolling restart nobody who speaks notices: what is missing meanwhile failed on its nodes."""
     for begun, ended in zip(facts.by["restart_begins"], facts.by["restart_ends"], strict=False):
         for event in facts.by["heard"]:
@@ -246,7 +258,7 @@ def restarts_are_invisible(facts: Facts, _expect: Expect) -> Iterator[Violation]
                 yield Violation("restart noticed", detail, event.at_s, session=event.session)
 
 
-def nothing_is_left(facts: Facts, _expect: Expect) -> Iterator[Violation]:
+def nothing_is_left(facts: Facts) -> Iterator[Violation]:
     """S4, S12, S16: nothing is left behind, and what was to happen in time did."""
     for event in facts.by["left"]:
         yield Violation(event.more["rule"], event.more["detail"], event.at_s)

@@ -10,7 +10,7 @@ import os
 import random
 import signal
 import time
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import hiredis
@@ -23,6 +23,7 @@ from tests.support.sentinels import Trio
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from chaos.plan import EngineKind
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from tests.support.servers import Server
 
 _WELL_S: Final = 30.0
+_TAKES_OVER_S: Final = 10.0
+#: A primary that is silent for so long has a successor.
+_SILENT_MS: Final = 1_500
 #: A slow engine runs for one of these and sleeps for the other.
 _RUNS_S, _SLEEPS_S = 0.01, 0.06
 
@@ -46,6 +50,12 @@ class ChaosEngine(Protocol):
 
     def pids(self) -> list[int]:
         """The processes that serve."""
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """One fault of the engine at a time, where a second one would lose what was confirmed by definition."""
+
+    async def primaries(self) -> list[str]:
+        """Who answers for the data now: when that changes, the engine has failed over."""
 
     async def kill(self, whom: int, how: signal.Signals) -> None:
         """End one that serves; somebody brings it, or another, back."""
@@ -88,6 +98,14 @@ class OnOneServer:
     def url_for(self, number: int) -> str:
         """Every other one through a proxy of its own."""
         return self.wires[number - 1].url if number else ""
+
+    async def primaries(self) -> list[str]:
+        """Always the same."""
+        return []
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """Its file has all that was confirmed: it bears any number of faults at once."""
+        return nullcontext()
 
     def pids(self) -> list[int]:
         """The server, if there is one now."""
@@ -133,12 +151,35 @@ class _OnMany:
 
     url: str
 
+    def __init__(self) -> None:
+        self._one = asyncio.Lock()
+
     def url_for(self, _number: int) -> str:
         """Every instance finds the primary by itself."""
         return self.url
 
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Nothing is done to it before the replicas have what the primaries have."""
+        async with self._one:
+            await self.well()
+            yield
+
+    async def well(self) -> None:
+        """Everything runs, and has its data."""
+        raise NotImplementedError
+
     def _servers(self) -> list[Server]:
         raise NotImplementedError
+
+    async def primaries(self) -> list[str]:
+        """Who says that he is one, by their sockets."""
+        return await asyncio.to_thread(lambda: sorted(server.path for server in self._servers() if _leads(server)))
+
+    async def _advise(self) -> None:
+        """As docs/architecture.md tells: a primary without its replica takes nothing. And this machine is busy."""
+        for server in self._servers():
+            await _ask(server.path, "CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "10")
 
     def pids(self) -> list[int]:
         """All that run, primaries or not."""
@@ -157,9 +198,9 @@ class OnSentinels(_OnMany):
     """A primary, a replica, three Sentinels."""
 
     def __init__(self, trio: Trio) -> None:
+        super().__init__()
         self._trio = trio
         self.url = trio.url
-        self._starting = asyncio.Lock()
 
     @classmethod
     @asynccontextmanager
@@ -169,7 +210,9 @@ class OnSentinels(_OnMany):
         trio = Trio(folder / "engine")
         try:
             await asyncio.to_thread(trio.start)
-            yield cls(trio)
+            engine = cls(trio)
+            await engine._advise()
+            yield engine
         finally:
             trio.stop()
 
@@ -180,13 +223,17 @@ class OnSentinels(_OnMany):
         """The primary: the other one takes over, and it comes back as a replica."""
         primary = await self._found(is_primary=True)
         if primary is not None:
+            others = [one for one in self._trio.servers if one is not primary]
             await asyncio.to_thread(primary.server.stop, how)
-            await asyncio.sleep(1.5)
+            await _until(lambda: others[0].is_primary, _TAKES_OVER_S)
             await self._start_again()
 
     async def fail_over(self, _whom: int) -> None:
         """As an operator asks for it."""
+        replica = await self._found(is_primary=False)
         await _ask(self._trio.sentinels[0].server.path, "SENTINEL", "FAILOVER", "lingua")
+        if replica is not None:
+            await _until(lambda: replica.is_primary, _TAKES_OVER_S)
 
     async def kill_replica(self, _whom: int, for_s: float) -> None:
         """Nobody could take over meanwhile."""
@@ -204,11 +251,16 @@ class OnSentinels(_OnMany):
         return None
 
     async def _start_again(self) -> None:
-        async with self._starting:
-            for member in self._trio.servers:
-                if member.server.process.poll() is not None:
-                    others = [one for one in self._trio.servers if one is not member]
-                    await asyncio.to_thread(member.start, "--replicaof", f"127.0.0.1 {others[0].port}")
+        for member in self._trio.servers:
+            if member.server.process.poll() is not None:
+                others = [one for one in self._trio.servers if one is not member]
+                await asyncio.to_thread(member.start, "--replicaof", f"127.0.0.1 {others[0].port}")
+        await self._advise()
+
+    async def _advise(self) -> None:
+        await super()._advise()
+        for sentinel in self._trio.sentinels:
+            await _ask(sentinel.server.path, "SENTINEL", "SET", "lingua", "down-after-milliseconds", str(_SILENT_MS))
 
     async def well(self) -> None:
         """One primary, one replica that has its data, and every Sentinel knows it."""
@@ -216,9 +268,8 @@ class OnSentinels(_OnMany):
         await _until(self._is_well)
 
     def _is_well(self) -> bool:
+        self._trio.settled()
         roles = sorted(member.is_primary for member in self._trio.servers)
-        if roles == [True, True]:
-            raise OSError("two primaries: the Sentinels mend it")
         return roles == [False, True] and self._trio.replica().has_its_primary
 
 
@@ -226,9 +277,9 @@ class OnCluster(_OnMany):
     """Three primaries, three replicas."""
 
     def __init__(self, six: Sixpack) -> None:
+        super().__init__()
         self._six = six
         self.url = six.url
-        self._starting = asyncio.Lock()
 
     @classmethod
     @asynccontextmanager
@@ -238,7 +289,9 @@ class OnCluster(_OnMany):
         six = Sixpack(folder / "engine")
         try:
             await asyncio.to_thread(six.start)
-            yield cls(six)
+            engine = cls(six)
+            await engine._advise()
+            yield engine
         finally:
             six.stop()
 
@@ -249,8 +302,9 @@ class OnCluster(_OnMany):
         """A primary: its replica takes over, and it comes back as one."""
         found = await self._found(whom, is_primary=True)
         if found is not None:
+            replica = await asyncio.to_thread(self._six.replica_of, found)
             await asyncio.to_thread(found.server.stop, how)
-            await asyncio.sleep(2.5)
+            await _until(lambda: replica.is_primary, _TAKES_OVER_S)
             await self._start_again()
 
     async def fail_over(self, whom: int) -> None:
@@ -258,6 +312,7 @@ class OnCluster(_OnMany):
         found = await self._found(whom, is_primary=False)
         if found is not None:
             await _ask(found.server.path, "CLUSTER", "FAILOVER")
+            await _until(lambda: found.is_primary, _TAKES_OVER_S)
 
     async def kill_replica(self, whom: int, for_s: float) -> None:
         """Nobody could take over from its primary meanwhile."""
@@ -277,10 +332,15 @@ class OnCluster(_OnMany):
         return None
 
     async def _start_again(self) -> None:
-        async with self._starting:
-            for node in self._six.nodes:
-                if node.server.process.poll() is not None:
-                    await asyncio.to_thread(node.start)
+        for node in self._six.nodes:
+            if node.server.process.poll() is not None:
+                await asyncio.to_thread(node.start)
+        await self._advise()
+
+    async def _advise(self) -> None:
+        await super()._advise()
+        for server in self._servers():
+            await _ask(server.path, "CONFIG", "SET", "cluster-node-timeout", str(_SILENT_MS))
 
     async def well(self) -> None:
         """Every process sees a whole Cluster, and every replica has its primary's data."""
@@ -326,6 +386,13 @@ async def asleep(pids: list[int], for_s: float) -> None:
                 os.kill(pid, signal.SIGCONT)
 
 
+def _leads(server: Server) -> bool:
+    try:
+        return server.process.poll() is None and bool(ask_one(server.path, "ROLE")[0] == "master")
+    except (OSError, hiredis.HiredisError):
+        return False
+
+
 def _is_primary(server: Member | Node) -> bool:
     return server.is_primary
 
@@ -336,11 +403,11 @@ async def _ask(path: str, *words: str) -> None:
         await asyncio.to_thread(ask_one, path, *words)
 
 
-async def _until(is_so: Callable[[], object]) -> None:
-    """Look until it is so."""
-    async with asyncio.timeout(_WELL_S):
-        while True:
-            with suppress(OSError, hiredis.HiredisError, AssertionError, StopIteration):
-                if await asyncio.to_thread(is_so):
-                    return
-            await asyncio.sleep(0.05)
+async def _until(is_so: Callable[[], object], patience_s: float = _WELL_S) -> None:
+    """Look until it is so, or patience is over: what is not well then is seen by whoever needs it."""
+    until = time.monotonic() + patience_s
+    while time.monotonic() < until:
+        with suppress(OSError, hiredis.HiredisError, AssertionError, StopIteration):
+            if await asyncio.to_thread(is_so):
+                return
+        await asyncio.sleep(0.05)

@@ -6,6 +6,7 @@ import asyncio
 import random
 import signal
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from chaos.cast import AN_HOUR_S
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from tests.support.proxy import Proxy
 
 _DELAY_S = (0.02, 0.3)
+#: What is done to the servers of an engine.
+_OF_ENGINES = frozenset(
+    {"engine_kill", "engine_restart", "engine_sleep", "engine_slow", "fail_over", "replica_kill", "guardian_kill"}
+)
 
 
 class Nemesis:
@@ -42,10 +47,12 @@ class Nemesis:
 
     async def _do(self, number: int, fault: Fault) -> None:
         act = getattr(self, f"_{fault.kind}")
-        self._pen.write("fault", number=number, kind=fault.kind, whom=fault.whom, lasts_s=fault.lasts_s)
-        self.done[fault.kind] = self.done.get(fault.kind, 0) + 1
+        engine = self._stage.engine.alone() if fault.kind in _OF_ENGINES else nullcontext()
         try:
-            await act(fault)
+            async with engine:
+                self._pen.write("fault", number=number, kind=fault.kind, whom=fault.whom, lasts_s=fault.lasts_s)
+                self.done[fault.kind] = self.done.get(fault.kind, 0) + 1
+                await act(fault)
         except Exception as error:  # noqa: BLE001 - it is told when all is over
             self.failures.append(error)
         self._pen.write("healed", number=number, kind=fault.kind)

@@ -38,6 +38,8 @@ def figures(outcome: Outcome) -> dict[str, Any]:
         "nodes_registered": count["registered"],
         "audits": outcome.looks,
         "calm_s": outcome.calm_s,
+        "fail_overs": count["failed_over"],
+        "forgotten_by_fail_overs": dict(Counter(violation.rule for violation in outcome.forgotten)),
         "violations": dict(Counter(violation.rule for violation in outcome.violations)),
     }
 

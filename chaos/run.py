@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 Mode = Literal["safety", "liveness"]
 
 _SWEEP_MS: Final = 200
+_PRIMARIES_S: Final = 0.25
 
 
 @dataclass(slots=True)
@@ -43,6 +44,8 @@ class Outcome:
 
     events: list[Event]
     violations: list[Violation]
+    #: What contradicts something that was confirmed before a fail-over.
+    forgotten: list[Violation]
     faults: dict[str, int]
     looks: int
     took_s: float
@@ -113,6 +116,7 @@ class Run:
             callers.start(self._scale.callers)
             looking_on = asyncio.create_task(look.keep_looking())
             stack.callback(looking_on.cancel)
+            stack.callback(asyncio.create_task(_watch_primaries(stage)).cancel)
             plan = plan_of(self._seed, self._engine, self._scale, self._lasts_s)
             self._say(f"everybody is here; {len(plan)} faults in {self._lasts_s:g} s")
             begun = time.monotonic()
@@ -128,7 +132,8 @@ class Run:
             raise ExceptionGroup("the nemesis could not do its work", nemesis.failures)
         expect = Expect(is_over=self._mode == "liveness", may_forget=self._engine != "embedded")
         events = read_history(folder / "history")
-        return Outcome(events, check(events, expect), nemesis.done, look.looks, 0.0, self._calm_s)
+        violations, forgotten = check(events, expect)
+        return Outcome(events, violations, forgotten, nemesis.done, look.looks, 0.0, self._calm_s)
 
     async def _begin(self, stage: Stage, look: Look) -> None:
         """Instances, nodes, sessions, in this order; nothing goes wrong before they are there."""
@@ -182,6 +187,17 @@ class Run:
             await instance.kill()
         await stage.engine.well()
         await look.write_jobs()
+
+
+async def _watch_primaries(stage: Stage) -> None:
+    """Write down when others answer for the data."""
+    known = await stage.engine.primaries()
+    while True:
+        await asyncio.sleep(_PRIMARIES_S)
+        now = await stage.engine.primaries()
+        if now != known:
+            stage.pen.write("failed_over", primaries=now)
+            known = now
 
 
 async def _still_talking(stage: Stage, callers: Callers) -> str:

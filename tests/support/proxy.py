@@ -54,7 +54,8 @@ class Link:
 
     def reset(self) -> None:
         link = self.client.get_extra_info("socket")
-        link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if link is not None:  # uvloop's are gone when they are closed
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.client.transport.abort()
         self.server.transport.abort()
 

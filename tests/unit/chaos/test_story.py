@@ -18,7 +18,7 @@ def test_an_oversold_node_is_told_by_its_jobs_and_what_was_broken_meanwhile() ->
         Event(105.0, "n1.1", "begin", node="n1", job="c0.b", attempt=1),
         Event(900.0, "director", "fault", more={"kind": "reset"}),
     ]
-    (violation,) = check(events, Expect(is_over=False))
+    (violation,), _ = check(events, Expect(is_over=False))
     lines = story_of(violation, events)
     assert [line.split()[:4] for line in lines] == [
         ["0.000", "s", "n1.1", "up"],
@@ -35,7 +35,7 @@ def test_a_long_story_keeps_its_end() -> None:
         for n in range(200)
     ]
     events = [*looks, Event(200.0, "director", "job_is", job="c0.a", attempt=2, more={"state": "CANCELLED"})]
-    (violation,) = check(events, Expect(is_over=False))
+    (violation,), _ = check(events, Expect(is_over=False))
     lines = story_of(violation, events)
     assert lines[0] == "  … 141 lines before"
     assert "CANCELLED" in lines[-1]
