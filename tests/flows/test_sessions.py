@@ -202,8 +202,11 @@ class TestNumbersThatWereLent:
     async def test_what_was_saved_is_the_sessions_own(self, world: World) -> None:
         await begin(world)
         await enter(world, owner="one")
-        assert await lent(world) == b"\x00"
+        await enter(world, owner="one")
+        assert await lent(world) == b"\x00\x01"
         await save(world, next_index=1)
+        assert await lent(world) == b"\x01"
+        await save(world, next_index=2)
         assert await lent(world) is None
         await take(world)
         assert code_of(await enter(world, index=0, owner="two")) == "INVALID_MESSAGE"
