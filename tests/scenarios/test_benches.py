@@ -65,3 +65,11 @@ def test_several_instances(part: str) -> None:
     assert told == expected[part], found
     assert not found.get("jobs_lost_by_instance_kills")
     assert not found.get("jobs_lost_by_failover")
+
+
+def test_what_a_very_large_fleet_would_take() -> None:
+    found = brief("scale")
+    assert all(value > 0 for value in found["costs"].values()), found["costs"]
+    assert (found["cells"], found["heartbeats_per_s"]) == (100, 16_667)
+    assert found["primaries"] > 0
+    assert found["breaks_first"] in found["engine_cores"]

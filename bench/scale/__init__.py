@@ -1,0 +1,1 @@
+"""What a very large fleet would take, computed from what each part costs."""
