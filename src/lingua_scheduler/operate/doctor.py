@@ -17,7 +17,7 @@ from lingua_scheduler.app import reach_engine, replication_of
 from lingua_scheduler.core.errors import DependencyDown, LinguaError
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.store.address import parse_place
-from lingua_scheduler.store.checks import allow, examine, judge_schema
+from lingua_scheduler.store.checks import allow, examine, judge_schema, read_shape
 from lingua_scheduler.store.finding import Finding, Level
 from lingua_scheduler.store.relics import PRESENCE, look_under, remove_old
 from lingua_scheduler.store.vitals import compare_clocks, measure_round_trips, try_hints
@@ -159,6 +159,7 @@ async def _look_around(visit: Visit, settings: Settings, engine: Engine, url: st
         cells |= under.cells
         visit.old = under.old
         visit.findings.append(_judge_old(under.old, engine.prefix, visit.store))
+    visit.findings.append(judge_schema(engine.prefix, "", await read_shape(engine)))
     for name in sorted(cells):
         schema = await read_schema(engine, name)
         if not isinstance(schema, Refusal):

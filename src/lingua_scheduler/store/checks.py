@@ -17,6 +17,7 @@ from lingua_scheduler.core.errors import DependencyDown, EngineUnfit, ScriptFail
 from lingua_scheduler.store.address import Cluster, Sentinels
 from lingua_scheduler.store.face import Answer, Face, pack
 from lingua_scheduler.store.finding import Finding, Level
+from lingua_scheduler.store.keys import DIRECTORY
 from lingua_scheduler.store.tables import SCHEMA
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ _SENTINEL_ADVICE: Final = (
     "give redis+sentinel://host:port/name, with all Sentinels and the name of the primary that they watch"
 )
 
+_NEWER_FIX: Final = "run that release, or give this one another engine.key_prefix; nothing was changed"
+_OLDER_FIX: Final = (
+    "stop all of that release, and give this one another engine.key_prefix or an empty engine; "
+    "nothing was changed, and that release can go on with what it has (docs/operate.md, Upgrade)"
+)
 _REPLICAS_FIX: Final = 'give it replicas, or set engine.replicas or engine.durability = "default"'
 _UNWATCHED: Final = "forbids INFO, without which nobody knows whether a replica has what the primary had"
 
@@ -60,6 +66,11 @@ class _Schema(Answer, frozen=True, tag="SCHEMA"):
     birth: int
 
 
+class _Shape(Answer, frozen=True, tag="SHAPE"):
+    written: int
+
+
+_SHAPE: Final = Face("store/shape", _Shape)
 _RIGHTS: Final = Face("store/rights", _Denied)
 _SCHEMA: Final = Face("store/schema", _Schema)
 
@@ -101,32 +112,41 @@ async def examine(
 
 
 async def check_schema(engine: Engine, cell: str) -> int:
-    """`EngineUnfit` if a release that lays records out differently wrote this cell; a new cell is marked as ours.
+    """`EngineUnfit` if a release that lays records out differently wrote here; a new cell is marked as ours.
 
-    The answer is the cell's birth: whoever knows another one knew a cell that is gone.
+    The answer is the cell's birth: whoever knows another one knew a cell that is gone. Nothing is marked before all
+    is known to be right, so whoever is refused has changed nothing.
     """
+    _refuse(judge_schema(engine.prefix, "", await read_shape(engine)))
     answer = await _SCHEMA(engine, cell, pack((SCHEMA, secrets.randbits(_BIRTH_BITS) | 1)))
     assert isinstance(answer, _Schema)  # noqa: S101 - it refuses nothing
-    finding = judge_schema(engine.prefix, cell, answer.written)
-    if finding.level is Level.UNFIT:
-        raise EngineUnfit(str(finding))
+    _refuse(judge_schema(engine.prefix, cell, answer.written))
+    _refuse(judge_schema(engine.prefix, "", await read_shape(engine, SCHEMA)))
     return answer.birth
 
 
+async def read_shape(engine: Engine, offered: int = 0) -> int:
+    """Which layout all records under the prefix have; if nobody has said so, the one that is offered."""
+    answer = await _SHAPE(engine, DIRECTORY, pack((offered,)))
+    assert isinstance(answer, _Shape)  # noqa: S101 - it refuses nothing
+    return answer.written
+
+
+def _refuse(finding: Finding) -> None:
+    if finding.level is Level.UNFIT:
+        raise EngineUnfit(str(finding))
+
+
 def judge_schema(prefix: str, cell: str, written: int) -> Finding:
-    """Whether this release knows the shape of a cell; 0: nobody has begun it yet."""
-    where = f"cell {cell} under {prefix}"
+    """Whether this release knows the shape of a cell, or of all that is under the prefix; 0: nobody has begun yet."""
+    where = f"cell {cell} under {prefix}" if cell else f"the directory under {prefix}"
     if written == 0:
         return Finding("schema", Level.OK, "is not begun yet", where)
     if written == SCHEMA:
         return Finding("schema", Level.OK, f"has records of schema {SCHEMA}, as this release writes them", where)
-    return Finding(
-        "schema",
-        Level.UNFIT,
-        f"has records of schema {written}, and this release knows only schema {SCHEMA}",
-        where,
-        "give it another engine.key_prefix, or run the release that wrote the cell",
-    )
+    by, fix = ("a newer", _NEWER_FIX) if written > SCHEMA else ("an older", _OLDER_FIX)
+    said = f"has records of schema {written} by {by} release, and this release knows only schema {SCHEMA}"
+    return Finding("schema", Level.UNFIT, said, where, fix)
 
 
 def findings_in(info: Mapping[str, str], place: Place) -> Iterator[Finding]:

@@ -171,6 +171,7 @@ OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
     ),
     Key("closed", "string", "", "the beat of the instance at which its inbox was closed", "a day"),
     Key("instances", "zset", "", "instance id: when it last beat", "until its inbox is closed"),
+    Key("shape", "string", "", "the schema of all records under the prefix", "as the prefix"),
     Key(
         "dead",
         "hash",

@@ -16,7 +16,7 @@ from lingua_scheduler.store.address import Address, parse_address
 from lingua_scheduler.store.checks import check_engine, findings_in, used_commands
 from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.store.finding import Level
-from lingua_scheduler.store.keys import cell_key
+from lingua_scheduler.store.keys import DIRECTORY, cell_key
 from lingua_scheduler.store.tables import SCHEMA
 from lingua_scheduler.views.audit import audit_whole
 from tests.support.servers import start_server
@@ -220,25 +220,39 @@ async def test_the_app_marks_a_new_cell_with_its_schema_and_takes_it_again(serve
     for _ in range(2):
         async with open_engine(settings) as (engine, _embedded):
             assert await written_schema(engine, settings.cell.name) == b"%d" % SCHEMA
+            assert await engine.command("GET", cell_key("schema", DIRECTORY, "shape")) == b"%d" % SCHEMA
             assert await audit_whole(engine, settings.cell.name) == []
 
 
-async def test_the_app_refuses_a_cell_of_another_schema_and_leaves_it_as_it_is(server: Server) -> None:
-    settings = Settings.model_validate({"engine": {"url": server.url, "key_prefix": "newer"}})
+@pytest.mark.parametrize("where", ["cell", "directory"])
+@pytest.mark.parametrize(
+    ("written", "advice"),
+    [(SCHEMA + 1, "by a newer release"), (SCHEMA - 1, "by an older release")],
+    ids=["newer", "older"],
+)
+async def test_the_app_refuses_what_another_release_laid_out_differently_and_leaves_it_as_it_is(
+    server: Server, where: str, written: int, advice: str
+) -> None:
+    prefix = f"{where}-{written}"
+    settings = Settings.model_validate({"engine": {"url": server.url, "key_prefix": prefix}})
     cell = settings.cell.name
-    async with await Engine.connect(server.url, "newer") as engine:
-        await engine.command("HSET", cell_key("newer", cell, "counts"), "schema", SCHEMA + 1)
+    async with await Engine.connect(server.url, prefix) as engine:
+        if where == "cell":
+            await engine.command("HSET", cell_key(prefix, cell, "counts"), "schema", written)
+        else:
+            await engine.command("SET", cell_key(prefix, DIRECTORY, "shape"), written)
+        before = sorted(await engine.command("KEYS", f"{prefix}:*"))
         with pytest.raises(EngineUnfit) as caught:
             async with open_engine(settings):
                 pass
-        assert await written_schema(engine, cell) == b"%d" % (SCHEMA + 1)
+        assert sorted(await engine.command("KEYS", f"{prefix}:*")) == before
+        assert await written_schema(engine, cell) == (b"%d" % written if where == "cell" else None)
     said = str(caught.value)
-    assert f"cell {cell} under newer" in said
-    assert f"schema {SCHEMA + 1}" in said
-    assert f"schema {SCHEMA}:" in said
-    assert "another engine.key_prefix, or run the release that wrote" in said
+    assert said.startswith(f"cell {cell} under {prefix}" if where == "cell" else f"the directory under {prefix}")
+    assert f"schema {written} {advice}, and this release knows only schema {SCHEMA}: " in said
+    assert "another engine.key_prefix" in said
     # What the advice says helps.
-    other = Settings.model_validate({"engine": {"url": server.url, "key_prefix": "newer.too"}})
+    other = Settings.model_validate({"engine": {"url": server.url, "key_prefix": f"{prefix}.too"}})
     async with open_engine(other):
         pass
 
