@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from lingua_scheduler.core.new_ids import new_instance_id
+from lingua_scheduler.flows.mark import mark
 from lingua_scheduler.front.auth import Auth
 from lingua_scheduler.front.delivery import Delivery
 from lingua_scheduler.front.desk import Desk
+from lingua_scheduler.front.directory import Directory
 from lingua_scheduler.front.door import Door
 from lingua_scheduler.front.handlers import attempts, audio, fleet, health, instances, jobs, nodes
 from lingua_scheduler.front.handlers.documents import with_documents
@@ -30,12 +32,13 @@ from lingua_scheduler.front.server import Server, url_of
 from lingua_scheduler.front.sessions.sessions import Sessions
 from lingua_scheduler.front.sessions.socket import serve_session
 from lingua_scheduler.front.submit import Submitter
+from lingua_scheduler.front.survey import Survey
 from lingua_scheduler.loops.keeper import Keeper
 from lingua_scheduler.loops.marker import Marker
 from lingua_scheduler.loops.postman import Postman
 from lingua_scheduler.loops.presence import PresenceKeeper
-from lingua_scheduler.loops.reaper import Reaper
-from lingua_scheduler.loops.relayer import Relayer
+from lingua_scheduler.loops.surveyor import Surveyor
+from lingua_scheduler.loops.tender import Tender
 from lingua_scheduler.loops.undertaker import Undertaker
 from lingua_scheduler.loops.watcher import Watcher
 from lingua_scheduler.store.address import parse_place
@@ -47,7 +50,7 @@ from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.store.listen import await_letter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 
     from lingua_scheduler.config import Settings
     from lingua_scheduler.core.letter import Presence
@@ -58,11 +61,10 @@ if TYPE_CHECKING:
 
 
 class App:
-    """A running scheduler: the engine's client and the loops that look after the cell."""
+    """A running scheduler: the engine's client and the loops that look after the cells."""
 
     def __init__(self, settings: Settings, engine: Engine, embedded: Embedded | None) -> None:
         self.settings = settings
-        self.cell = settings.cell.name
         self.limits = settings.limits()
         self.engine = engine
         self.embedded = embedded
@@ -72,8 +74,16 @@ class App:
         self.url = settings.engine.url if embedded is None else embedded.url
         named = settings.instance.id
         self.instance_id = new_instance_id(socket.gethostname(), os.getpid()) if named == "auto" else named
-        self.submitter = Submitter(engine, self.cell, settings.rules(), settings.jobs.policy, self.instance_id)
-        self.marker = Marker(engine, self.cell, settings.loops.relay_interval_ms)
+        self.directory = Directory(engine, settings.cell.name, partial(check_schema, engine))
+        self.submitter = Submitter(
+            engine, settings.cell.name, settings.rules(), settings.jobs.policy, self.instance_id, self.directory
+        )
+        self.marker = Marker(self._mark, settings.loops.relay_interval_ms)
+
+    async def _mark(self, node_id: str, service: str, service_type: str) -> object:
+        return await self.directory.at_home(
+            node_id, lambda cell: mark(self.engine, cell, node_id, service, service_type)
+        )
 
 
 def replication_of(settings: Settings) -> Replication | None:
@@ -117,7 +127,7 @@ async def open_engine(settings: Settings) -> AsyncIterator[tuple[Engine, Embedde
 
 
 @asynccontextmanager
-async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[Relayer]:
+async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[Tender]:
     """The loops that every cell needs; what the relayer brings goes to whoever waits for a job, and to `hand_over`."""
 
     async def hear(event: Event) -> None:
@@ -125,12 +135,23 @@ async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[Relayer]
         await hand_over(event)
 
     loops = app.settings.loops
-    async with (
-        Reaper(app.engine, app.cell, loops.sweep_interval_ms),
-        Relayer(app.engine, app.cell, loops.relay_interval_ms, hear) as relayer,
-        app.marker,
-    ):
-        yield relayer
+
+    async def look() -> Sequence[str]:
+        await app.directory.read()
+        await app.submitter.routes.look()
+        return app.directory.cells
+
+    tender = Tender(
+        app.engine,
+        look,
+        loops.watch_interval_ms,
+        sweep_ms=loops.sweep_interval_ms,
+        relay_ms=loops.relay_interval_ms,
+        hand_over=hear,
+    )
+    app.directory.has_grown = tender.wake
+    async with tender, app.marker:
+        yield tender
 
 
 #: Every endpoint, and so the OpenAPI document.
@@ -141,10 +162,10 @@ ROUTES: Final = with_documents(
 
 def desk_of(app: App) -> Desk:
     """What the doors of this instance need."""
-    settings, engine, cell = app.settings, app.engine, app.cell
+    settings, engine, directory = app.settings, app.engine, app.directory
     desk = Desk(
         engine=engine,
-        cell=cell,
+        directory=directory,
         settings=settings,
         limits=app.limits,
         submitter=app.submitter,
@@ -156,8 +177,8 @@ def desk_of(app: App) -> Desk:
     desk.hints = Hints(engine, desk.sessions, desk.neighbours)
     desk.delivery = Delivery(engine, desk.links, app.submitter, desk.hints, desk.neighbours, desk.clock)
     desk.hints.on_mail = desk.delivery.ring_mailbox
-    desk.hearing = Hearing(engine, cell, desk.links, desk.delivery, desk.sessions, desk.neighbours)
-    desk.mailboxes = Mailboxes(engine, cell, desk.delivery.mailbox_bell)
+    desk.hearing = Hearing(engine, directory, desk.links, desk.delivery, desk.sessions, desk.neighbours)
+    desk.mailboxes = Mailboxes(engine, directory, desk.delivery.mailbox_bell)
     return desk
 
 
@@ -210,7 +231,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
     async with open_engine(settings) as (engine, embedded):
         app = App(settings, engine, embedded)
         desk = desk_of(app)
-        roster = Roster(engine, app.cell, desk.links, desk.delivery.errands)
+        roster = Roster(engine, app.directory, desk.links, desk.delivery.errands)
         beat_ms = settings.instance.presence_beat_ms
         presence = PresenceKeeper(
             engine,
@@ -222,32 +243,34 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
         )
         keeper = Keeper(settings.nodes.socket_beat_ms, roster.keep_all)
 
-        async def refill() -> None:
-            await roster.renew_all()
+        async def refill(cells: Collection[str]) -> None:
+            await roster.renew_all(cells)
             desk.sessions.reopen()
             presence.wake()
 
         watcher = Watcher(
             engine,
-            app.cell,
+            lambda: app.directory.cells,
             settings.loops.watch_interval_ms,
-            begin=partial(check_schema, engine, app.cell),
+            begin=partial(check_schema, engine),
             refill=refill,
             clock=desk.clock,
             settle_ms=settings.nodes.heartbeat_interval_ms,
         )
         app.submitter.ask_before_a_final_no(watcher.is_refilling)
         # Before anybody comes in: its first look sets the clock.
+        await app.directory.read()
         await watcher.turn()
         desk.started_at_ms = desk.clock()
         desk.url = url_of(bound)
         async with (
             among_others(app, desk, presence, keeper),
-            looking_after(app, desk.hearing.hear) as relayer,
+            looking_after(app, desk.hearing.hear) as tender,
             keeper,
             watcher,
+            Surveyor(settings.loops.survey_interval_ms, Survey(app.directory, desk.clock).step),
         ):
-            desk.delivery.has_news = relayer.wake
+            desk.delivery.has_news = tender.has_news
             door = Door(desk, ROUTES, serve_node=serve_node, serve_session=serve_session)
             async with Server(door, bound, settings.server, desk.close) as server:
                 try:

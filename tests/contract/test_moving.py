@@ -167,9 +167,9 @@ async def test_what_is_not_placed_in_time_is_announced_and_never_runs(
         await client.init()
         await client.utter(0)
         await begun.wait()
-        (job_id,) = sessions._by_job
+        (name,) = sessions._by_job
         engine = here.serving.desk.engine
-        assert not isinstance(await read_audio(engine, audio_ref_of(job_id)), Refusal)
+        assert not isinstance(await read_audio(engine, audio_ref_of(f"c0.{name}", "c0")), Refusal)
         async with there.client() as again:
             await again.init(resume_token=client.ack["resume_token"], last_event_id=0)
             if knows:
@@ -180,7 +180,7 @@ async def test_what_is_not_placed_in_time_is_announced_and_never_runs(
             assert (await client.gone())[0] == 4409
             await sessions.background.room(1)
             assert await jobs(here) == {}
-            assert isinstance(await read_audio(engine, audio_ref_of(job_id)), Refusal)
+            assert isinstance(await read_audio(engine, audio_ref_of(f"c0.{name}", "c0")), Refusal)
             await again.utter(2)
             await finish(there, await next_job(there))
             assert (await again.end_of(2))["text_translated"] == "said 2"

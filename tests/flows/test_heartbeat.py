@@ -95,7 +95,7 @@ async def test_a_capability_that_comes_with_a_beat_moves_the_node_to_its_group(w
     await join(world)
     old = (await world.cell()).groups[1].signature
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", tts_langs=["zh"]))
-    assert answer == Beaten("1-n1", Standing.available, [])
+    assert answer == Beaten("1-n1", Standing.available, [], serves_more=True)
     new = (await world.cell()).groups[2].signature
     update = changes["profiles"]["n1"].pop("update")
     assert changes == {
@@ -222,7 +222,9 @@ async def test_a_node_alone_in_its_group_may_change_where_there_is_no_room_for_a
     await join(world, "n1")
     await join(world, "n2", tts_langs=["zh"])
     await join(world, "n3", nmt_pairs=[])
-    assert await heartbeat(world.engine, CELL, "n1", tts_langs=["en"]) == Beaten("1-n1", Standing.available, [])
+    assert await heartbeat(world.engine, CELL, "n1", tts_langs=["en"]) == Beaten(
+        "1-n1", Standing.available, [], serves_more=True
+    )
     cell = await world.cell()
     assert cell.groups.keys() == {2, 3}
     assert cell.nodes["n1"].group == 3

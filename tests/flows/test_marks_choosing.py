@@ -34,7 +34,9 @@ END = T0 + 60_000
 
 async def ask(world: World, job_id: str = A, **wanted: Any) -> Placed | Waiting | Refusal:
     limits = Limits(timeout_ms=120_000)
-    return await dispatch(world.engine, job_id, "s1", "en", "zh", seed=1, limits=limits, wanted=Wanted(**wanted))
+    answer = await dispatch(world.engine, job_id, "s1", "en", "zh", seed=1, limits=limits, wanted=Wanted(**wanted))
+    assert isinstance(answer, Placed | Waiting | Refusal), answer
+    return answer
 
 
 def counted(answer: object) -> Breakdown | None:

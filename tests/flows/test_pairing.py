@@ -13,6 +13,7 @@ from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.pair import Paired, Taken, pair
+from lingua_scheduler.front.directory import Directory
 from lingua_scheduler.front.pairing import offer_pairing
 from lingua_scheduler.store.keys import cell_key, pairing_tag
 from lingua_scheduler.views.pairing import Pairing, read_pairing
@@ -90,13 +91,13 @@ async def test_a_node_that_cannot_be_is_invalid(world: World, cell: str, node_id
 
 async def test_an_offer_is_a_new_code_for_a_registered_node(world: World) -> None:
     await join(world)
-    codes = [await offer_pairing(world.engine, CELL, "n1") for _ in range(2)]
+    codes = [await offer_pairing(Directory(world.engine, CELL), "n1") for _ in range(2)]
     assert [code_of(code) for code in codes] == ["", ""]
     assert await asyncio.gather(*(read_pairing(world.engine, str(code)) for code in codes)) == [Pairing(CELL, "n1")] * 2
 
 
 async def test_nobody_is_paired_with_a_node_that_is_not_there(world: World) -> None:
-    assert code_of(await offer_pairing(world.engine, CELL, "n1")) == "UNKNOWN_NODE"
+    assert code_of(await offer_pairing(Directory(world.engine, CELL), "n1")) == "UNKNOWN_NODE"
 
 
 async def test_a_code_that_is_in_use_is_drawn_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +105,7 @@ async def test_a_code_that_is_in_use_is_drawn_again(world: World, monkeypatch: p
     await pair(world.engine, CELL, "n2", "000007")
     drawn = iter([7, 7, 8])
     monkeypatch.setattr(secrets, "randbelow", lambda _: next(drawn))
-    assert await offer_pairing(world.engine, CELL, "n1") == "000008"
+    assert await offer_pairing(Directory(world.engine, CELL), "n1") == "000008"
 
 
 async def test_when_all_codes_are_in_use_that_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,13 +113,13 @@ async def test_when_all_codes_are_in_use_that_is_said(world: World, monkeypatch:
     await pair(world.engine, CELL, "n2", "000007")
     monkeypatch.setattr(secrets, "randbelow", lambda _: 7)
     with pytest.raises(LinguaError, match="in use"):
-        await offer_pairing(world.engine, CELL, "n1")
+        await offer_pairing(Directory(world.engine, CELL), "n1")
 
 
 async def test_a_paired_session_takes_its_private_node_and_no_other(world: World) -> None:
     await join(world, "mine", accept_public_jobs=False, max_concurrent_jobs=1)
     await join(world, "public")
-    code = await offer_pairing(world.engine, CELL, "mine")
+    code = await offer_pairing(Directory(world.engine, CELL), "mine")
     pairing = await read_pairing(world.engine, str(code))
     assert isinstance(pairing, Pairing)
     wanted = Wanted(preferred_node_id=pairing.node_id, strict=True)

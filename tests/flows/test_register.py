@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lingua_scheduler.core.capability import CROWDED
+from lingua_scheduler.core.capability import CROWDED, capability, served_pairs
 from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.needs import LACKING, LACKS, MUTE, PRIVATE
 from lingua_scheduler.core.records import GroupRecord, NodeRecord, Profile, Standing
@@ -445,3 +445,22 @@ async def test_a_registration_without_semantic_repair_or_with_everything_is_refu
     world: World, said: dict[str, Any]
 ) -> None:
     assert code_of(await register(world.engine, CELL, "n1", **said)) == "INVALID_CAPABILITY_SCHEMA"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"semantic_langs": ["en", "zh"]},
+        {"semantic_langs": ["en", "zh"], "tts_langs": ["de"]},
+        {"semantic_langs": ["en", "zh"], "asr_langs": ["zh"], "nmt_pairs": "any"},
+        {"semantic_langs": ["en", "zh"], "nmt_pairs": [["*", "ja"], ["en", "*"], ["en", "fr"], ["de", "fr"]]},
+        {"semantic_langs": ["en"], "asr_langs": ["zh"]},
+        {"semantic_langs": ["en"], "services": {"semantic": False}, "lenient": True},
+        {"semantic_langs": ["en"], "services": {"semantic": False}},
+        {"semantic_langs": [], "services": {"semantic": False}, "lenient": True},
+    ],
+)
+async def test_which_pairs_a_word_means_is_known_before_the_node_is_in(world: World, said: dict[str, Any]) -> None:
+    answer = await register(world.engine, CELL, "n1", **said)
+    assert isinstance(answer, Registered), answer
+    assert served_pairs(capability(**said)[0]) == answer.pairs

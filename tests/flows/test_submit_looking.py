@@ -146,14 +146,15 @@ async def test_a_wait_is_no_longer_than_the_job_s_own_time(world: World, pauses:
 
 
 @pytest.mark.usefixtures("pauses")
-async def test_a_look_reads_the_record_and_nothing_else(world: World) -> None:
+async def test_a_look_asks_where_the_job_is_and_nothing_else(world: World) -> None:
     job_id = await busy(world)
     engine = meddled(world.engine)
     async with submitting(engine) as (_, task):
         await engine.until("whereabouts", 3)
         await done(world.engine, job_id, 1, "n1")
         assert isinstance(await task, Submitted)
-        assert set(engine.ran) == {"dispatch", "whereabouts"}
+        assert set(engine.ran) == {"dispatch", "routes", "whereabouts"}
+        assert engine.ran.count("routes") == 1
 
 
 async def test_looks_of_a_stroke_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +186,7 @@ async def test_what_is_heard_during_a_look_makes_it_look_again(world: World) -> 
         while not submitter._placer._ears:  # noqa: ASYNC110 - the submitter rings no bell
             await asyncio.sleep(0)
         [waits] = submitter._placer._ears
-        submitter.hear(Event("fenced", waits, 0, "", "", "", world.now_ms))
+        submitter.hear(Event("fenced", f"{CELL}.{waits}", 0, "", "", "", world.now_ms))
         await executed.wait()
         await done(world.engine, job_id, 1, "n1")
         for event in await events(world):
@@ -213,7 +214,7 @@ async def test_a_refusal_that_is_heard_during_the_look_says_why(world: World) ->
         while not submitter._placer._ears:  # noqa: ASYNC110 - the submitter rings no bell
             await asyncio.sleep(0)
         [waits] = submitter._placer._ears
-        submitter.hear(Event("fenced", waits, 0, "", "", "", world.now_ms))
+        submitter.hear(Event("fenced", f"{CELL}.{waits}", 0, "", "", "", world.now_ms))
         answer = await task
     assert isinstance(answer, Refusal)
     assert answer.breakdown == Breakdown(pool=1, full=1)

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from lingua_scheduler.core.errors import DependencyDown
+from lingua_scheduler.core.ids import name_of
 from lingua_scheduler.core.records import Claim, Event
 from lingua_scheduler.core.refusal import Breakdown, Refusal
 from lingua_scheduler.core.wanted import Hints, Wanted
@@ -242,7 +243,7 @@ async def test_whoever_finds_the_request_sealed_and_its_job_waiting_waits_too(wo
         [found] = await waiting(world)
         await seal(world.engine, "anyone", "r1", ASK.digest(), found, 60_000)
         again = asyncio.create_task(submitter.submit(ASK, request_id="r1"))
-        while len(submitter._placer._ears[found]) < 2:  # noqa: ASYNC110 - the submitter rings no bell
+        while len(submitter._placer._ears[name_of(found)]) < 2:  # noqa: ASYNC110 - the submitter rings no bell
             await asyncio.sleep(0)
         await done(world.engine, job_id, 1, "n1")
         if hears:

@@ -18,6 +18,8 @@ from lingua_scheduler.views.schema import Schema, read_schema
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tests.support.world import World
 
 
@@ -27,12 +29,13 @@ class Instance:
     def __init__(self, world: World, clock: Clock) -> None:
         self.refilled = 0
         self.fails = False
-        begin = partial(check_schema, world.engine, CELL)
+        begin = partial(check_schema, world.engine)
         self.watcher = Watcher(
-            world.engine, CELL, 1_000, begin=begin, refill=self._refill, clock=clock, settle_ms=15_000
+            world.engine, lambda: (CELL,), 1_000, begin=begin, refill=self._refill, clock=clock, settle_ms=15_000
         )
 
-    async def _refill(self) -> None:
+    async def _refill(self, cells: Collection[str]) -> None:
+        assert list(cells) == [CELL]
         if self.fails:
             raise DependencyDown("LOADING", "gone again")
         self.refilled += 1

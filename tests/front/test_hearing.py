@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Scene(Stage):
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self.hearing = Hearing(world.engine, CELL, self.links, self.delivery, self.listeners, self.neighbours)
+        self.hearing = Hearing(world.engine, self.directory, self.links, self.delivery, self.listeners, self.neighbours)
 
     async def relay(self, *, twice: bool = True) -> list[str]:
         """Hand over everything there is; all of it twice, as a relayer may do."""

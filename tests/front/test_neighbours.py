@@ -40,7 +40,7 @@ class Instance(Stage):
 
     def __init__(self, world: World, instance: str) -> None:
         super().__init__(world, instance)
-        self.hearing = Hearing(world.engine, CELL, self.links, self.delivery, self.listeners, self.neighbours)
+        self.hearing = Hearing(world.engine, self.directory, self.links, self.delivery, self.listeners, self.neighbours)
         self.sessions = self.listeners
         self.told: list[Event] = []
         self.kept = 0

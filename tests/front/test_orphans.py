@@ -29,7 +29,7 @@ async def test_its_nodes_have_time_to_come_back_and_keep_their_jobs(world: World
     await here.join("n3")
     job_id = await there.put(preferred_node_id="n1")
 
-    assert await hand_over_nodes(world.engine, CELL, "there") == 2
+    assert await hand_over_nodes(world.engine, [CELL], "there") == 2
     assert await away(world) == {"n1", "n2"}
     world.now_ms += world.rules.handover_grace_ms - 1
     await sweep(world)
@@ -37,7 +37,7 @@ async def test_its_nodes_have_time_to_come_back_and_keep_their_jobs(world: World
     assert not isinstance(await done(world.engine, job_id, 1, "n1", result="{}"), Refusal)
 
     # Somebody else finds it out, too: their time is not prolonged.
-    await hand_over_nodes(world.engine, CELL, "there")
+    await hand_over_nodes(world.engine, [CELL], "there")
     world.now_ms += 1
     await sweep(world)
     assert {node_id for node_id, node in (await world.cell()).nodes.items() if node.lost_at_ms} == {"n1", "n2"}
@@ -47,7 +47,7 @@ async def test_who_came_back_elsewhere_is_not_meant(world: World) -> None:
     there, here = Stage(world, "there"), Stage(world, "here")
     await there.join("n1")
     await here.join("n1")
-    assert await hand_over_nodes(world.engine, CELL, "there") == 0
+    assert await hand_over_nodes(world.engine, [CELL], "there") == 0
     assert await away(world) == set()
 
 
@@ -65,7 +65,7 @@ async def test_many_are_found_in_pages(world: World) -> None:
     names = {f"n{number}" for number in range(600)}
     for name in names:
         await stage.join(name)
-    assert await hand_over_nodes(world.engine, CELL, "there") >= len(names)
+    assert await hand_over_nodes(world.engine, [CELL], "there") >= len(names)
     assert await away(world) == names
 
 

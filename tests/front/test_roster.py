@@ -39,7 +39,7 @@ PLAIN: Final = Assignment(src_lang="en", tgt_lang="zh", pipeline=Pipeline())
 class Scene(Stage):
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self.roster = Roster(world.engine, CELL, self.links, self.delivery.errands)
+        self.roster = Roster(world.engine, self.directory, self.links, self.delivery.errands)
 
     def link(self, node_id: str = "n1") -> Link:
         link = self.links.get(node_id)
@@ -204,7 +204,7 @@ class TestAnInstanceThatWasTakenForGone:
         assert held is not None
         tape = await scene.join(epoch=held.epoch, running=[RunningAttempt(job_id=job_id, attempt_id=1)])
 
-        assert await hand_over_nodes(scene.world.engine, CELL, "here") == 1
+        assert await hand_over_nodes(scene.world.engine, [CELL], "here") == 1
         await scene.roster.renew_all()
         node = await scene.node()
         assert (node.record.used, node.record.away_until_ms, node.fenced) == (1, 0, [])
@@ -251,7 +251,7 @@ class TestAnInstanceThatWasTakenForGone:
         """Whoever found the instance gone was slower than its return."""
         await scene.join()
         await scene.roster.renew_all()
-        assert await hand_over_nodes(scene.world.engine, CELL, "here") == 1
+        assert await hand_over_nodes(scene.world.engine, [CELL], "here") == 1
         await scene.roster.keep_all()
         assert (await scene.node()).record.away_until_ms == 0
         assert isinstance(await scene.try_put(), Submitted)

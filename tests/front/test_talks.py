@@ -38,7 +38,7 @@ async def waiting(instance: Open) -> None:
 
 
 async def states(instance: Open) -> set[str]:
-    cell = await read_cell(instance.desk.engine, instance.desk.cell)
+    cell = await read_cell(instance.desk.engine, instance.desk.directory.first)
     assert isinstance(cell, Cell)
     return {job.state for job in cell.jobs.values()}
 
@@ -234,7 +234,7 @@ async def test_what_a_node_has_understood_so_far_is_passed_on(instance: Open) ->
 
 async def test_a_paired_session_takes_its_node_and_no_other(instance: Open) -> None:
     async with node(instance, "n1"), node(instance, "n2") as n2, client(instance) as ann:
-        code = await offer_pairing(instance.desk.engine, instance.desk.cell, "n2")
+        code = await offer_pairing(instance.desk.directory, "n2")
         assert (await ann.begin(pairing_code="000000" if code != "000000" else "000001"))[
             "error"
         ] == "INVALID_PAIRING_CODE"
@@ -389,7 +389,7 @@ async def test_who_guesses_too_many_pairing_codes_is_not_told_the_right_one(serv
     tokens = (f"ann:{as_ann['token']}", f"bob:{as_bob['token']}")
     flags = {"auth__session_tokens": tokens, "auth__nodes": "open", "rates__pairings_burst": 2}
     async with open_instance(server.url, **flags) as instance, node(instance, "n1"):
-        code = await offer_pairing(instance.desk.engine, instance.desk.cell, "n1")
+        code = await offer_pairing(instance.desk.directory, "n1")
         wrong = "000000" if code != "000000" else "000001"
         async with client(instance) as ann:
             for _ in range(2):

@@ -42,7 +42,7 @@ def session_of(instance: Open, ann: Client) -> Session:
 
 
 async def states(instance: Open) -> dict[str, str]:
-    cell = await read_cell(instance.desk.engine, instance.desk.cell)
+    cell = await read_cell(instance.desk.engine, instance.desk.directory.first)
     assert isinstance(cell, Cell)
     return {job_id: job.state for job_id, job in cell.jobs.items()}
 
@@ -83,7 +83,7 @@ async def is_gone(instance: Open, job_id: str) -> None:
 async def is_erased(instance: Open, job_id: str) -> None:
     """Until nothing is left of what was said."""
     async with asyncio.timeout(PATIENCE_S):
-        while not isinstance(await read_audio(instance.desk.engine, audio_ref_of(job_id)), Refusal):  # noqa: ASYNC110 - only it knows
+        while not isinstance(await read_audio(instance.desk.engine, audio_ref_of(job_id, "c0")), Refusal):  # noqa: ASYNC110 - only it knows
             await asyncio.sleep(0.01)
 
 
@@ -196,7 +196,7 @@ async def test_what_is_given_up_while_it_waits_for_a_slot_leaves_nothing(server:
         await ann.utter(0)
         await ann.until("backpressure")
         (waits,) = [job_id for job_id, state in (await states(instance)).items() if state == "WAITING"]
-        assert not isinstance(await read_audio(instance.desk.engine, audio_ref_of(waits)), Refusal)
+        assert not isinstance(await read_audio(instance.desk.engine, audio_ref_of(waits, "c0")), Refusal)
         await ann.utter(1, b"")
         assert outcomes(await ann.answers(2))[0] == (0, "gap_timeout")
         await is_erased(instance, waits)

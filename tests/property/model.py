@@ -211,7 +211,8 @@ class Model(JobFlows):
         if epoch not in {"", node.epoch}:
             return no("STALE_ATTEMPT")
         digest = _digest(said)
-        if digest not in {"", node.update}:
+        has_changed = digest not in {"", node.update}
+        if has_changed:
             node.word, node.crowded = _word(node.word, said), False
             node.crowded = self.needs_too_many_groups(node, node.capability)
             node.update = "" if node.crowded else digest
@@ -242,7 +243,7 @@ class Model(JobFlows):
         self.judge(node_id)
         if has_more or not node.lost_at:
             self.watch(node_id)
-        return Beaten(node.epoch, self.standing(node_id), cancel, [], node.cut_off)
+        return Beaten(node.epoch, self.standing(node_id), cancel, [], node.cut_off, has_changed and bool(node.pairs))
 
     def mark(
         self,

@@ -245,8 +245,10 @@ class CellFacts:
             pairs=pairs,
             ends=dict(ends),
             intents={node_id: Intent(intent, limit or 0) for node_id, (intent, limit, _) in self.intents.items()},
+            departed={},
             jobs={job_id: job.record(self.rules) for job_id, job in self.jobs.items()},
             tickets={job_id: job.ticket for job_id, job in self.jobs.items()},
+            ways={},
             bodies=texts,
             leases=sorted(name_of(lease) for lease in self.leases),
             limbo={

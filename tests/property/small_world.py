@@ -148,7 +148,7 @@ def _moves(cell: Cell, fleet: Fleet) -> Iterator[Move]:
     yield from _dispatches(cell, fleet)
     for job_id, job in cell.jobs.items():
         if job.state not in ENDS:
-            yield Move(f"cancel {job_id}", "cancel", (pack((job_id, "cancelled")),), fleet)
+            yield Move(f"cancel {job_id}", "cancel", (pack((job_id, 0, "cancelled")),), fleet)
     for lease in cell.leases:
         if lease not in fleet.written:
             yield from _offers(cell, fleet, lease)
@@ -288,7 +288,7 @@ def _word(box: Box) -> bytes:
     running = sorted(box.work) if modern else False
     connection = f"{box.name}{box.connection}"
     slots = (box.max, "ready", int(modern), int(modern))
-    return pack((box.name, "", box.told, process, connection, *slots, "n", _WORD, running, "", ""))
+    return pack((box.name, "", box.told, process, connection, *slots, "n", _WORD, running, "", "", 0))
 
 
 def _named(attempt: Attempt) -> str:

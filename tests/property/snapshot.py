@@ -26,6 +26,7 @@ from lingua_scheduler.core.records import (
     Profile,
     Record,
     Ticket,
+    Way,
 )
 from lingua_scheduler.store.keys import CELL_KEYS, cell_key
 from lingua_scheduler.store.resp import encode
@@ -119,7 +120,7 @@ def moved_back(raw: Raw, by_ms: int) -> Raw:
 def cell_of(raw: Raw) -> Cell:
     """What the auditor judges."""
     content = {name: list(zip(flat[::2], flat[1::2], strict=True)) for name, flat in zip(_NAMES, raw, strict=True)}
-    jobs: dict[bytes, list[tuple[bytes, bytes]]] = {b"": [], b"ticket": [], b"payload": [], b"result": []}
+    jobs: dict[bytes, list[tuple[bytes, bytes]]] = {b"": [], b"ticket": [], b"payload": [], b"result": [], b"way": []}
     for field, value in content["jobs"]:
         job_id, _, part = field.partition(b":")
         jobs[part].append((job_id, value))
@@ -134,8 +135,10 @@ def cell_of(raw: Raw) -> Cell:
         pairs={key.decode(): msgspec.msgpack.decode(value) for key, value in content["pairs"]},
         ends={key.decode(): int(value) for key, value in content["ends"]},
         intents={key.decode(): _decode(value, Intent) for key, value in content["intents"]},
+        departed={key.decode(): int(value) for key, value in content["departed"]},
         jobs={key.decode(): _decode(value, JobRecord) for key, value in jobs[b""]},
         tickets={key.decode(): _decode(value, Ticket) for key, value in jobs[b"ticket"]},
+        ways={key.decode(): _decode(value, Way) for key, value in jobs[b"way"]},
         bodies={
             f"{key.decode()}:{part}": value.decode()
             for part in ("payload", "result")

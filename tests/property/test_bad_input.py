@@ -253,6 +253,8 @@ KINDS: Final[dict[str, Kind]] = {
     "register.connection": _text(64),
     "disconnect.connection": _ID,
     "nonce": _ID.but(None),
+    "stamp": _whole(0, 2**53),
+    "hop": _whole(0, 2**31),
     "src_lang": _LANGUAGE,
     "tgt_lang": _LANGUAGE,
     "pair": Kind((*_LANGUAGE.but("", "zh:en").wrong, "zh", "zh:", ":en", "zh:en:fr", "zh:*")),

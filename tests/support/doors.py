@@ -7,13 +7,16 @@ import json
 import secrets
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from lingua_scheduler.config import load
+from lingua_scheduler.flows.mark import mark
 from lingua_scheduler.front.auth import Auth
 from lingua_scheduler.front.desk import Desk
+from lingua_scheduler.front.directory import Directory
 from lingua_scheduler.front.door import Door
 from lingua_scheduler.front.server import Server, bind
 from lingua_scheduler.front.submit import Submitter
@@ -62,13 +65,14 @@ async def open_door(
         rules = msgspec.msgpack.encode(settings.rules())
         engine = await Engine.connect(url, f"test:{secrets.token_hex(6)}", rules)
         await stack.enter_async_context(engine)
+        directory = Directory(engine, "c0")
         desk = Desk(
             engine=engine,
-            cell="c0",
+            directory=directory,
             settings=settings,
             limits=settings.limits(),
-            submitter=Submitter(engine, "c0", settings.rules()),
-            marker=Marker(engine, "c0", 1_000),
+            submitter=Submitter(engine, "c0", settings.rules(), directory=directory),
+            marker=Marker(partial(mark, engine, "c0"), 1_000),
             auth=Auth(settings.auth),
             instance_id="instance-1",
         )

@@ -140,7 +140,7 @@ async def opened(url: str, serve: Serve = serve_node, **flags: object) -> AsyncI
         desk.links, desk.sessions = Links(), listeners  # type: ignore[assignment] # what they hear is all they need
         desk.hints = Hints(desk.engine, listeners, desk.neighbours)
         desk.delivery = Delivery(desk.engine, desk.links, desk.submitter, desk.hints, desk.neighbours, desk.clock)
-        desk.hearing = Hearing(desk.engine, CELL, desk.links, desk.delivery, listeners, desk.neighbours)
+        desk.hearing = Hearing(desk.engine, desk.directory, desk.links, desk.delivery, listeners, desk.neighbours)
 
         async def hear(event: Event) -> None:
             desk.submitter.hear(event)

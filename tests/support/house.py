@@ -25,6 +25,7 @@ from lingua_scheduler.store.keys import CELL_KEY_NAMES, cell_key
 from lingua_scheduler.views.audit import audit_whole
 from lingua_scheduler.views.cell import read_cell
 from lingua_scheduler.views.fleet import Fleet, read_fleet
+from lingua_scheduler.views.routes import read_routes
 from tests.support.people import PATIENCE_S, Client, Node
 
 if TYPE_CHECKING:
@@ -121,9 +122,10 @@ class House(Doors):
                 async with self.http:
                     yield self
         async with open_engine(self.settings) as (engine, _):
-            assert await audit_whole(engine, CELL) == []
-            keys = [cell_key(engine.prefix, CELL, name) for name in CELL_KEY_NAMES]
-            await engine.command("UNLINK", *keys)
+            for cell in self.serving.app.directory.cells:
+                assert await audit_whole(engine, cell) == []
+                keys = [cell_key(engine.prefix, cell, name) for name in CELL_KEY_NAMES]
+                await engine.command("UNLINK", *keys, cell=cell)
 
 
 class Scheduler(Doors):
@@ -181,9 +183,11 @@ async def look(server: Server) -> Cell:
 
 
 async def judge(server: Server) -> list[Any]:
-    """What the auditor finds."""
+    """What the auditor finds, in every cell."""
     async with await _engine(server) as engine:
-        return await audit_whole(engine, CELL)  # type: ignore[return-value] # the name is right
+        cells = [cell for cell, _ in (await read_routes(engine)).cells] or [CELL]
+        found = [await audit_whole(engine, cell) for cell in cells]
+        return [violation for violations in found for violation in violations]  # type: ignore[union-attr] # as above
 
 
 async def empty(server: Server) -> None:

@@ -11,6 +11,7 @@ from lingua_scheduler.flows.register import Registered, register
 from lingua_scheduler.front.ask import Ask, Submitted
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.delivery import Delivery
+from lingua_scheduler.front.directory import Directory
 from lingua_scheduler.front.neighbours import Neighbours
 from lingua_scheduler.front.nodes.links import Known, Link, Links
 from lingua_scheduler.front.submit import Submitter
@@ -107,8 +108,9 @@ class Stage:
         self.instance = instance
         self.links = Links()
         self.listeners = Listeners()
-        self.submitter = Submitter(world.engine, CELL, home=instance)
-        self.neighbours = Neighbours(world.engine, CELL, instance)
+        self.directory = Directory(world.engine, CELL)
+        self.submitter = Submitter(world.engine, CELL, home=instance, directory=self.directory)
+        self.neighbours = Neighbours(world.engine, self.directory, instance)
         self.delivery = Delivery(
             world.engine, self.links, self.submitter, self.listeners, self.neighbours, lambda: world.now_ms
         )

@@ -45,11 +45,11 @@ async def open_instance(url: str, **flags: Any) -> AsyncIterator[Open]:
         served = {"serve_node": serve_node, "serve_session": serve_session}
         instance = await stack.enter_async_context(open_door(url, [], **served, **flags))
         desk = instance.desk
-        engine, cell = desk.engine, desk.cell
+        engine, cell = desk.engine, desk.directory.first
         desk.links, desk.sessions = Links(), Sessions(desk)
         desk.hints = Hints(engine, desk.sessions, desk.neighbours)
         desk.delivery = Delivery(engine, desk.links, desk.submitter, desk.hints, desk.neighbours, desk.clock)
-        desk.hearing = Hearing(engine, cell, desk.links, desk.delivery, desk.sessions, desk.neighbours)
+        desk.hearing = Hearing(engine, desk.directory, desk.links, desk.delivery, desk.sessions, desk.neighbours)
 
         async def hear(event: Event) -> None:
             desk.submitter.hear(event)

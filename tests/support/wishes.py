@@ -38,7 +38,9 @@ def asking(**what: Any) -> dict[str, Any]:
 async def ask(world: World, job_id: str = A, pair: str = "en:zh", **what: Any) -> Placed | Waiting | Refusal:
     """Dispatch a job that wants this."""
     src, tgt = pair.split(":")
-    return await dispatch(world.engine, job_id, "s1", src, tgt, **asking(**what))
+    answer = await dispatch(world.engine, job_id, "s1", src, tgt, **asking(**what))
+    assert isinstance(answer, Placed | Waiting | Refusal), answer
+    return answer
 
 
 async def given(world: World, job_id: str = A, pair: str = "en:zh", **what: Any) -> tuple[str, list[str]]:

@@ -134,13 +134,15 @@ class Cell(Section):
     """The part of the fleet that one hash slot serves."""
 
     name: str = Field(
-        default="c0", pattern=r"^[a-z][a-z0-9]{0,15}$", description="The cell of a fleet that has only one."
+        default="c0",
+        pattern=r"^[a-z][a-z0-9]{0,15}$",
+        description="The first cell; when it is full, others are opened that are named like it, c1, c2 and so on.",
     )
     cell_capacity: int = Field(
         default=1_000,
         ge=1,
         le=100_000,
-        description="How many nodes a cell takes in; a new one takes the place of one that is gone.",
+        description="How many nodes a cell takes in; for more of them another cell is opened.",
     )
     max_groups: int = Field(
         default=256, ge=1, le=4_096, description="How many different capabilities its nodes may have."
@@ -329,6 +331,12 @@ class Loops(Section):
     )
     watch_interval_ms: int = Field(
         default=1_000, ge=10, le=MINUTE, description="How often somebody looks whether the engine was emptied."
+    )
+    survey_interval_ms: int = Field(
+        default=5_000,
+        ge=10,
+        le=MINUTE,
+        description="How often an instance compares a part of the directory with the cells.",
     )
     relay_lease_ms: int = Field(
         default=1_000,

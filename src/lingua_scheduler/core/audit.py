@@ -213,7 +213,8 @@ def _nothing_is_immortal(cell: Cell) -> Iterator[Violation]:
     cut_off = {node_id for node_id, node in cell.nodes.items() if node.cut_off}
     looked_after = {f"j:{job_id}" for job_id in cell.jobs} | {f"n:{node_id}" for node_id in cell.nodes}
     looked_after |= {f"l:{lease}" for lease in cell.limbo if lease.split(":")[0] not in cut_off}
-    looked_after |= {f"i:{node_id}" for node_id in cell.intents}
+    looked_after |= {f"i:{node_id}" for node_id in cell.intents} | {f"d:{node_id}" for node_id in cell.departed}
+    looked_after |= {f"w:{job_id}" for job_id in cell.ways}
     looked_after |= {f"m:{node_id}" for node_id, profile in cell.profiles.items() if profile.marks}
     for member in looked_after - cell.due.keys():
         yield Violation("S16", member, "nobody will ever look at it again")

@@ -152,3 +152,20 @@ def why_no_pool(word: Word) -> str:
         "nmt_pairs is not declared and tts_langs is empty": tts == [],
     }
     return next((f"no pool: {reason}" for reason, holds in reasons.items() if holds), "")
+
+
+def served_pairs(word: Word) -> list[str]:
+    """The directed pairs that the whole word of a node makes it serve, sorted; `src:*` is every target."""
+    semantic, asr, nmt, tts, services = (word.get(name) for name in ("semantic", "asr", "nmt", "tts", "services"))
+    if not isinstance(semantic, list) or (word.get("legacy") and ("semantic", False) in (services or ())):  # type: ignore[operator] # a list
+        return []
+    sources = [src for src in semantic if not isinstance(asr, list) or src in asr]
+    if nmt is True:
+        return sorted(f"{src}:*" for src in sources)
+    found = set()
+    if isinstance(nmt, list):
+        for begins, _, ends in (pair.partition(":") for pair in nmt):
+            found |= {f"{src}:{ends}" for src in sources if begins in {"*", src}}
+    else:
+        found = {f"{src}:{tgt}" for src in sources for tgt in (tts if isinstance(tts, list) else semantic)}
+    return sorted(pair for pair in found if pair.endswith(":*") or f"{pair.partition(':')[0]}:*" not in found)

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lingua_scheduler.core.job_state import State
-from lingua_scheduler.core.records import Event, GroupRecord, Intent, JobRecord, NodeRecord, Profile, Record, Ticket
+from lingua_scheduler.core.records import (
+    Event,
+    GroupRecord,
+    Intent,
+    JobRecord,
+    NodeRecord,
+    Profile,
+    Record,
+    Ticket,
+    Way,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,8 +63,10 @@ class Cell(msgspec.Struct, frozen=True):
     pairs: dict[str, list[int]]
     ends: dict[str, int]
     intents: dict[str, Intent]
+    departed: dict[str, int]
     jobs: dict[str, JobRecord]
     tickets: dict[str, Ticket]
+    ways: dict[str, Way]
     bodies: dict[str, str]
     leases: list[str]
     limbo: dict[str, int]

@@ -87,3 +87,13 @@ def cell_of(job_id: object) -> str:
     if found is None:
         raise Invalid(f"job_id must be a cell, a dot and an id, like c0.0192f0c1, not {_shown(job_id)}")
     return found[1]
+
+
+def name_of(job_id: str) -> str:
+    """The part of a job id behind its cell: it keeps that wherever it goes."""
+    return job_id.partition(".")[2]
+
+
+def in_cell(job_id: str, cell: str) -> str:
+    """The id of the same job in another cell."""
+    return f"{cell}.{name_of(job_id)}"

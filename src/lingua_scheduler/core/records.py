@@ -163,11 +163,20 @@ class Ticket(Record, frozen=True):
     policy: int
     wait_ms: int
     wishes: list[Wishes]
+    #: How often it went on from cell to cell before it came here.
+    hop: int = 0
 
     @property
     def wish(self) -> Wishes:
         """What is wished, nothing included."""
         return self.wishes[0] if self.wishes else Wishes()
+
+
+class Way(Record, frozen=True):
+    """Where a job went that found no node here: the cell, and how often it had gone on by then."""
+
+    cell: str
+    hop: int
 
 
 class NodeRecord(Record, frozen=True):
@@ -213,6 +222,17 @@ class Intent(Record, frozen=True):
 
     intent: str
     limit: int
+
+
+class Home(Record, frozen=True):
+    """The cell in which a node is at home, and which of all that were ever given this one is."""
+
+    cell: str
+    stamp: int
+
+
+#: So long a cell knows that a home was given up; nobody who was sent there before sleeps longer.
+DEPARTED_MS: Final = 86_400_000
 
 
 class Mark(Record, frozen=True):

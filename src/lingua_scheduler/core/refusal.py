@@ -45,6 +45,7 @@ CODES: Final[dict[str, Code]] = {
         404, False, "This pairing code stands for no node, or its time is over; ask for a new one."
     ),
     "CELL_FULL": Code(503, True, "Cell {cell} has no room for another node.", 5000),
+    "HOME_GONE": Code(503, True, "Node {node_id} was sent to cell {cell} too long ago; register it again.", 250),
     "INSTANCE_GONE": Code(503, True, "No instance {instance_id} is there, or not any more; nothing was sent.", 250),
     "INBOX_FULL": Code(503, True, "The inbox of instance {instance_id} is full; nothing was sent.", 1000),
     "UNKNOWN_LETTER": Code(404, False, "There is no dead letter {letter_id}, or not any more."),

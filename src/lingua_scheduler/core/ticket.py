@@ -22,6 +22,8 @@ MAX_WAIT_MS: Final = 60_000
 #: many as nobody ever says, before the engine would not count exactly any more.
 MAX_INDEX: Final = 2**52
 LAST_INDEX: Final = 2 * MAX_INDEX - 1
+#: More often nobody goes on from cell to cell.
+MAX_HOP: Final = 2**31
 _SEED_BITS: Final = 32
 SEEDS: Final = 2**_SEED_BITS
 _USUAL_NEEDS: Final = needs_of(USUAL)
@@ -55,6 +57,7 @@ def make_ticket(
     wanted: Wanted,
     hints: Hints,
     seed: int | None = None,
+    hop: int = 0,
 ) -> tuple[Pair, Ticket]:
     """What is asked for, checked; `Invalid` says what is wrong with it."""
     pair, named, fallback = _pair(check_text("src_lang", src_lang, 256), check_text("tgt_lang", tgt_lang, 256))
@@ -79,5 +82,6 @@ def make_ticket(
         policy=check_policy(wanted.policy),
         wait_ms=min(wait_ms, timeout_ms),
         wishes=wishes_of(wanted, hints, pair),
+        hop=check_int("hop", hop, 0, MAX_HOP),
     )
     return pair, ticket

@@ -13,6 +13,7 @@
         ALL_CANDIDATES_FULL_OR_FAILED pool full stale not_ready draining resting marked excluded no_service
                                       not_permitted
         PREFERRED_NODE_NOT_CAPABLE | PREFERRED_NODE_UNAVAILABLE why
+        GONE_ON cell hop                                      (it was sent on to another cell, and is looked for there)
         OVERDUE                                               (nothing done: too much is overdue, reap first)      ]]
 -- include: clock, tally, groups_for, choose, reserve, write_tally
 local now, packed_rules, answers = clock(ARGV[1]), ARGV[2], {}
@@ -34,7 +35,11 @@ for i = 3, #ARGV, 2 do
   local ticket = cmsgpack.unpack(ARGV[i])
   local job_id, body, wishes = ticket[TICKET.job], ARGV[i + 1], ticket[TICKET.wishes][1]
   local answer, waits, waits_for
-  local known = redis.call("HGET", KEY.jobs, job_id)
+  local known, way = unpack(redis.call("HMGET", KEY.jobs, job_id, job_id .. ":way"))
+  if way then
+    -- include: gone_on
+    answer = not known and gone_on(job_id, ticket[TICKET.hop])
+  end
   if known then
     local job = cmsgpack.unpack(known)
     answer = { "PLACED", job[JOB.state], job[JOB.node], job[JOB.epoch], job[JOB.attempt], job[JOB.acks], "", false }
@@ -42,7 +47,7 @@ for i = 3, #ARGV, 2 do
       -- include: ticket_of
       waits, waits_for = job, ticket_of(job_id)
     end
-  else
+  elseif not answer then
     local job = NEW.job
     job[JOB.created_at_ms], job[JOB.deadline_at_ms] = now, now + ticket[TICKET.timeout_ms]
     job[JOB.run_ms], job[JOB.seed] = ticket[TICKET.run_ms], ticket[TICKET.seed]

@@ -16,6 +16,7 @@ from lingua_scheduler.core.refusal import Breakdown, Invalid, Refusal, refuse
 from lingua_scheduler.core.ticket import make_ticket
 from lingua_scheduler.core.wanted import NO_HINTS, USUAL_WANTED, Hints, Wanted
 from lingua_scheduler.store.face import Answer, Face, No, pack
+from lingua_scheduler.store.following import GoneOn
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.pair import Pair
@@ -109,13 +110,14 @@ class Overdue(Answer, frozen=True, tag="OVERDUE"):
     """Nothing was done: more is overdue than one dispatch may settle."""
 
 
-_DISPATCH: Final = Face[Placed | Waiting | Full | Incapable | Unavailable | Overdue](
+_DISPATCH: Final = Face[Placed | Waiting | Full | Incapable | Unavailable | GoneOn | Overdue](
     "flows/dispatch",
     Placed,
     Waiting,
     Full,
     Incapable,
     Unavailable,
+    GoneOn,
     Overdue,
     refuses=("PREFERRED_NODE_NOT_CAPABLE",),
 )
@@ -143,8 +145,12 @@ async def dispatch(
     wanted: Wanted = USUAL_WANTED,
     hints: Hints = NO_HINTS,
     seed: int | None = None,
-) -> Placed | Waiting | Refusal:
-    """Place a job, or let it wait. Sent again with the same id it answers where that job is, and creates nothing."""
+    hop: int = 0,
+) -> Placed | Waiting | GoneOn | Refusal:
+    """Place a job, or let it wait. Sent again with the same id it answers where that job is, and creates nothing.
+
+    `hop` is how often it has gone on from cell to cell; one that went on since then is to be looked for there.
+    """
     try:
         cell = cell_of(job_id)
         pair, ticket = make_ticket(
@@ -158,6 +164,7 @@ async def dispatch(
             wanted=wanted,
             hints=hints,
             seed=seed,
+            hop=hop,
         )
         text = check_body(body).encode()
     except Invalid as invalid:
@@ -167,7 +174,7 @@ async def dispatch(
     until = clock() + _PATIENCE / 1_000_000
     while True:
         answer = await _DISPATCH(engine, cell, item, text)
-        if isinstance(answer, Placed | Waiting):
+        if isinstance(answer, Placed | Waiting | GoneOn):
             return answer
         if not isinstance(answer, Overdue):
             return _refusal(answer, pair, wanted)
@@ -190,7 +197,7 @@ def refused(event: Event, pair: Pair, wanted: Wanted) -> Refusal:
     """The refusal that a job got after it had waited, from the event that says so."""
     waited_ms, code, *told = event.detail.split()
     answer = _DISPATCH.read(pack((code, *(int(value) if value.isdigit() else value for value in told))))
-    assert not isinstance(answer, Placed | Waiting | Overdue)  # noqa: S101 - it says how a dispatch refuses
+    assert not isinstance(answer, Placed | Waiting | GoneOn | Overdue)  # noqa: S101 - it says how a dispatch refuses
     refusal = _refusal(answer, pair, wanted)
     detail = f"It waited {waited_ms} ms. {refusal.detail}"
     return msgspec.structs.replace(refusal, detail=detail, waited_ms=int(waited_ms))

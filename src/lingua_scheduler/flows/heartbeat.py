@@ -40,6 +40,8 @@ class Beaten(msgspec.Struct, frozen=True):
     cancel: list[tuple[str, int]]
     warnings: list[str] = []
     must_register: bool = False
+    #: What it can do has changed, and it serves something.
+    serves_more: bool = False
 
 
 _HEARTBEAT: Final = Face("flows/heartbeat", _Beaten, refuses=("UNKNOWN_NODE", "STALE_ATTEMPT"))
@@ -99,4 +101,4 @@ async def heartbeat(
         warnings.append(CROWDED)
     elif answer.pairs == 0:
         warnings.append(why_no_pool(changed) or "no pool: what is declared now and before leaves no pair")
-    return Beaten(answer.epoch, answer.standing, answer.cancel, warnings, answer.cut_off)
+    return Beaten(answer.epoch, answer.standing, answer.cancel, warnings, answer.cut_off, answer.pairs > 0)

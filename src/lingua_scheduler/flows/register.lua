@@ -6,21 +6,35 @@
   takes the place of one that is gone if there is no other.
   Whoever renews a registration does so by a connection that spoke for the node: if another does by now, NODE_REPLACED.
   An instance renews it from memory: what it says the node runs counts only if nothing else is known of the node.
-  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · leases ·
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · departed · jobs · leases ·
         limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id credential epoch process connection max reported acks tells nonce
-        capability running about renewed_by }                  (running false = not told; renewed_by "" = nobody)
+        capability running about renewed_by stamp }   (running false, stamp 0 = not told; renewed_by "" = nobody)
   OUT   REGISTERED how epoch standing { pairs } { cancel: { job attempt } } crowded replaced
                                                                (replaced: the connection that spoke for it until now)
-        NODE_ID_CONFLICT | CELL_FULL | NODE_REPLACED                                                               ]]
+        NODE_ID_CONFLICT | CELL_FULL | NODE_REPLACED | HOME_GONE (gone: the home with this stamp was given up)      ]]
 -- include: clock, damp, node_at, put_node, restand, look_again, served_pairs, signature_of, group_is_refused
 -- include: take_word, take_intent, join_group, leave_group, leases_of, move_on, move_leases_on, settle_running, admit
 -- include: slots_of, make_room, serve, write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
-local function who_is_it(node, profile, credential, epoch, process, renewing)
+local function comes_in(node_id, stamp)
+  if stamp > 0 and stamp <= tonumber(redis.call("HGET", KEY.departed, node_id) or 0) then
+    return "HOME_GONE"
+  elseif make_room(now, rules) then
+    return "NEW"
+  end
+  if stamp > 0 then
+    -- include: shut_out
+    -- Whoever is told so looks for another home, and nobody may come in by this one any more.
+    shut_out(node_id, stamp, now)
+  end
+  return "CELL_FULL"
+end
+
+local function who_is_it(node_id, node, profile, credential, epoch, process, renewing, stamp)
   if not node then
-    return make_room(now, rules) and "NEW" or "CELL_FULL"
+    return comes_in(node_id, stamp)
   end
   if renewing and renewing ~= profile[PROFILE.connection] then
     return "NODE_REPLACED"
@@ -77,11 +91,12 @@ end
 for i = 3, #ARGV do
   local item = cmsgpack.unpack(ARGV[i])
   local node_id, credential, epoch, process, connection, max, reported, acks, tells, nonce = unpack(item)
-  local capability, running, about, renewed_by = unpack(item, 11)
+  local capability, running, about, renewed_by, stamp = unpack(item, 11)
   local node = node_at(node_id)
   local packed = redis.call("HGET", KEY.profiles, node_id)
   local known = packed and cmsgpack.unpack(packed)
-  local how = who_is_it(node, known, credential, epoch, process, renewed_by ~= "" and connection)
+  local renewing = renewed_by ~= "" and connection
+  local how = who_is_it(node_id, node, known, credential, epoch, process, renewing, stamp)
   local goes_on = how == "RESYNC" or how == "CONTINUED"
   local profile = NEW.profile
   profile[PROFILE.credential], profile[PROFILE.connection], profile[PROFILE.about] = credential, connection, about
@@ -99,7 +114,7 @@ for i = 3, #ARGV do
   local crowded = group_is_refused(node, signature, served, rules)
   served = crowded and {} or served
 
-  if how == "NODE_ID_CONFLICT" or how == "CELL_FULL" or how == "NODE_REPLACED" then
+  if how == "NODE_ID_CONFLICT" or how == "CELL_FULL" or how == "NODE_REPLACED" or how == "HOME_GONE" then
     answers[#answers + 1] = cmsgpack.pack({ how })
   else
     node = node or new_node(node_id)

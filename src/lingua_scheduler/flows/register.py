@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from lingua_scheduler.core.capability import CROWDED, capability, check_joining, why_no_pool
-from lingua_scheduler.core.ids import check_bool, check_cell, check_id, check_text
+from lingua_scheduler.core.ids import check_bool, check_cell, check_id, check_int, check_text
 from lingua_scheduler.core.node import check_about, check_renewed_by, check_reported, check_running, check_slots
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
@@ -46,9 +46,12 @@ class Registered(msgspec.Struct, frozen=True):
     cancel: list[tuple[str, int]]
     warnings: list[str]
     replaced: str = ""
+    #: Where it is at home, of one for whom that was found out.
+    cell: str = ""
 
 
-_REGISTER: Final = Face("flows/register", _Registered, refuses=("NODE_ID_CONFLICT", "CELL_FULL", "NODE_REPLACED"))
+_REFUSES: Final = ("NODE_ID_CONFLICT", "CELL_FULL", "NODE_REPLACED", "HOME_GONE")
+_REGISTER: Final = Face("flows/register", _Registered, refuses=_REFUSES)
 
 
 async def register(
@@ -76,6 +79,7 @@ async def register(
     about: str = "",
     nonce: str | None = None,
     renewed_by: RenewedBy = "",
+    stamp: int = 0,
 ) -> Registered | Refusal:
     """Enter the node, or compare notes with it.
 
@@ -84,6 +88,7 @@ async def register(
     has no pools while its semantic repair is not ready. `connection` is the nonce of its socket, "" for a node without
     one. `renewed_by`: the node registers again by the connection that it has, or the instance that holds this does so
     for it, from memory. If another connection speaks for the node by now, that is NODE_REPLACED, and nothing changes.
+    `stamp` is that of the home by which it comes here; 0: nobody has asked for it.
     """
     try:
         cell, semantic_langs = check_cell(cell), () if semantic_langs is None else semantic_langs
@@ -114,6 +119,7 @@ async def register(
                 False if running is None else check_running(running),
                 check_about(about),
                 check_renewed_by(renewed_by),
+                check_int("stamp", stamp, 0, 2**53),
             )
         )
     except Invalid as invalid:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.ids import cell_of
 from lingua_scheduler.core.job_state import State
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
-from lingua_scheduler.store.face import Answer, Face, No, pack
+from lingua_scheduler.store.face import Answer, Face, No
+from lingua_scheduler.store.following import GoneOn, follow
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
@@ -20,14 +20,15 @@ class Released(Answer, frozen=True, tag="RELEASED"):
     released_at_ms: int
 
 
-_RELEASE: Final = Face("flows/release", Released, refuses=("UNKNOWN_JOB", "NOT_ENDED"))
+_RELEASE: Final = Face[Released | GoneOn]("flows/release", Released, GoneOn, refuses=("UNKNOWN_JOB", "NOT_ENDED"))
 
 
 async def release(engine: Engine, job_id: str) -> Released | Refusal:
     """Erase what was said and what came of it, now that the client has confirmed it."""
     try:
-        cell = cell_of(job_id)
+        found = await follow(_RELEASE, engine, job_id, 0)
     except Invalid as invalid:
         return invalid.refusal
-    answer = await _RELEASE(engine, cell, pack((job_id,)))
+    answer = found.answer
+    assert not isinstance(answer, GoneOn)  # noqa: S101 - it was followed
     return refuse(answer.code, job_id=job_id) if isinstance(answer, No) else answer

@@ -23,13 +23,17 @@ _SEAL: Final = Face("flows/seal", Sealed, refuses=("IDEMPOTENCY_CONFLICT",))
 
 
 async def seal(
-    engine: Engine, principal: str, request_id: str, digest: str, job_id: str, ttl_ms: int
+    engine: Engine, principal: str, request_id: str, digest: str, job_id: str, ttl_ms: int, found_id: str = ""
 ) -> Sealed | Refusal:
-    """Keep the binding for `ttl_ms`. Safe to repeat; refused when the lease was over and the id is another job's."""
+    """Keep the binding for `ttl_ms`. Safe to repeat; refused when the lease was over and the id is another job's.
+
+    `found_id` is the job's id in the cell to which it went; "": it stayed.
+    """
     try:
         tag = check_request(principal, request_id)
         cell_of(job_id)
-        item = pack((check_digest(digest), job_id, check_int("ttl_ms", ttl_ms, 1, MAX_TTL_MS)))
+        cell_of(found_id or job_id)
+        item = pack((check_digest(digest), job_id, check_int("ttl_ms", ttl_ms, 1, MAX_TTL_MS), found_id or job_id))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _SEAL(engine, tag, item)

@@ -91,8 +91,8 @@ class Delivery:
         self.durations = Durations()
         #: Jobs that are being carried from here just now.
         self._under_way: dict[str, asyncio.Event] = {}
-        #: Called when something must be in the outbox: whoever empties it need not wait for his next look.
-        self.has_news: Callable[[], None] = _nothing
+        #: Told of which job something must be in the outbox: whoever empties it need not wait for his next look.
+        self.has_news: Callable[[str], None] = _nothing
 
     async def close(self) -> None:
         """Wait for what is under way for a moment, and give the rest up."""
@@ -385,7 +385,7 @@ class Delivery:
     def over(self, job_id: str, attempt_id: int, node_id: str) -> None:
         """A node has nothing more to say of an attempt. What follows from that is in the outbox."""
         self.errands.drop(job_id, attempt_id, node_id)
-        self.has_news()
+        self.has_news(job_id)
 
     async def _give_up(self, job_id: str, refusal: Refusal) -> Refusal:
         """Nobody can do a job whose audio is gone."""
@@ -410,7 +410,7 @@ class Delivery:
         return job_assign(cargo.assignment, cargo.errand(job_id, attempt_id, job.record.node), audio)
 
 
-def _nothing() -> None:
+def _nothing(_: str) -> None:
     pass
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.core.limits import Limits
     from lingua_scheduler.front.auth import Auth
     from lingua_scheduler.front.delivery import Delivery
+    from lingua_scheduler.front.directory import Directory
     from lingua_scheduler.front.hearing import Hearing
     from lingua_scheduler.front.hints import Hints
     from lingua_scheduler.front.mailbox import Mailboxes
@@ -38,7 +39,7 @@ class Desk:
     """What an instance has. `app` puts it together."""
 
     engine: Engine
-    cell: str
+    directory: Directory
     settings: Settings
     limits: Limits
     submitter: Submitter
@@ -69,7 +70,7 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.buckets = Buckets(self.engine, self.settings)
-        self.neighbours = Neighbours(self.engine, self.cell, self.instance_id)
+        self.neighbours = Neighbours(self.engine, self.directory, self.instance_id)
 
     def describe(self) -> Presence:
         """What this instance says of itself."""

@@ -16,6 +16,7 @@ from lingua_scheduler.views.node import read_node
 if TYPE_CHECKING:
     from lingua_scheduler.core.records import Event
     from lingua_scheduler.front.delivery import Delivery
+    from lingua_scheduler.front.directory import Directory
     from lingua_scheduler.front.neighbours import Neighbours
     from lingua_scheduler.front.nodes.links import Links
     from lingua_scheduler.store.engine import Engine
@@ -43,10 +44,16 @@ class Hearing:
     """Hands every event to whom it concerns. It bears to be called twice with the same one."""
 
     def __init__(
-        self, engine: Engine, cell: str, links: Links, delivery: Delivery, sessions: Ears, neighbours: Neighbours
+        self,
+        engine: Engine,
+        directory: Directory,
+        links: Links,
+        delivery: Delivery,
+        sessions: Ears,
+        neighbours: Neighbours,
     ) -> None:
         self._engine = engine
-        self._cell = cell
+        self._directory = directory
         self._links = links
         self._delivery = delivery
         self._sessions = sessions
@@ -125,7 +132,7 @@ class Hearing:
             await self._neighbours.tell_holder(event.node, event.epoch, letter)
         if link is None or link.epoch != event.epoch:
             return
-        node = await read_node(self._engine, self._cell, event.node)
+        node = await self._directory.at_home(event.node, lambda cell: read_node(self._engine, cell, event.node))
         if isinstance(node, Refusal) or not (node.record.lost_at_ms or node.record.cut_off):
             return
         why = "it was silent for too long" if node.record.lost_at_ms else "it did not confirm that it stopped a job"

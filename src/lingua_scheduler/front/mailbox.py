@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lingua_scheduler.front.bells import Bell
+    from lingua_scheduler.front.directory import Directory
     from lingua_scheduler.store.engine import Engine
 
     Listening = Callable[[str], Bell]
@@ -29,9 +30,9 @@ Attempt = tuple[str, int]
 class Mailboxes:
     """Polls of this process. What is in a mailbox is in the engine: the attempts that the node has not acknowledged."""
 
-    def __init__(self, engine: Engine, cell: str, listening: Listening) -> None:
+    def __init__(self, engine: Engine, directory: Directory, listening: Listening) -> None:
         self._engine = engine
-        self._cell = cell
+        self._directory = directory
         self._listening = listening
         self._clock = asyncio.get_running_loop().time
         #: When a poll was last given an attempt; who polled longest ago comes first.
@@ -42,7 +43,7 @@ class Mailboxes:
         until = self._now() + wait_ms
         with self._listening(node_id) as bell:
             while True:
-                held = await read_mailbox(self._engine, self._cell, node_id)
+                held = await self._directory.at_home(node_id, lambda cell: read_mailbox(self._engine, cell, node_id))
                 if isinstance(held, Refusal):
                     return held
                 fresh, again_ms = self._give(node_id, held)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lingua_scheduler.core.records import Event
+    from lingua_scheduler.front.directory import Directory
     from lingua_scheduler.store.engine import Engine
 
 #: A node without a socket: it fetches its work itself, here or anywhere.
@@ -42,9 +43,9 @@ log = logging.getLogger(__name__)
 class Neighbours:
     """As one instance knows them."""
 
-    def __init__(self, engine: Engine, cell: str, instance_id: str) -> None:
+    def __init__(self, engine: Engine, directory: Directory, instance_id: str) -> None:
         self._engine = engine
-        self._cell = cell
+        self._directory = directory
         self.instance_id = instance_id
         self._mark = mark_of(instance_id)
         #: Who was seen to be there, by the mark of his jobs.
@@ -68,7 +69,7 @@ class Neighbours:
         known, until_s = self._holders.get((node_id, epoch), ("", 0.0))
         if clock() < until_s:
             return known
-        node = await read_node(self._engine, self._cell, node_id)
+        node = await self._directory.at_home(node_id, lambda cell: read_node(self._engine, cell, node_id))
         if isinstance(node, Refusal) or epoch not in {"", node.record.epoch}:
             return None
         connection = node.profile.connection

@@ -12,14 +12,19 @@ from lingua_scheduler.flows.pair import Paired, pair
 from lingua_scheduler.views.node import read_node
 
 if TYPE_CHECKING:
+    from lingua_scheduler.front.directory import Directory
     from lingua_scheduler.store.engine import Engine
 
 #: So many codes in a row that others have: then nearly all of them are in use.
 _TRIES: Final = 100
 
 
-async def offer_pairing(engine: Engine, cell: str, node_id: str) -> str | Refusal:
+async def offer_pairing(directory: Directory, node_id: str) -> str | Refusal:
     """A new code for a registered node."""
+    return await directory.at_home(node_id, lambda cell: _offer(directory.engine, cell, node_id))
+
+
+async def _offer(engine: Engine, cell: str, node_id: str) -> str | Refusal:
     node = await read_node(engine, cell, node_id)
     if isinstance(node, Refusal):
         return node

@@ -10,23 +10,27 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
+from lingua_scheduler.core.ids import cell_of, name_of
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.core.wanted import Hints
-from lingua_scheduler.flows.dispatch import Placed, Waiting, dispatch, refused
+from lingua_scheduler.core.wanted import NO_HINTS
+from lingua_scheduler.flows.dispatch import Placed, Waiting, refused
 from lingua_scheduler.flows.remember import remember
 from lingua_scheduler.front.ask import Submitted
+from lingua_scheduler.front.seeking import FINAL
 from lingua_scheduler.front.turns import Turns
 from lingua_scheduler.views.memory import recall
 from lingua_scheduler.views.node import read_node
-from lingua_scheduler.views.whereabouts import At, Waits, read_whereabouts
+from lingua_scheduler.views.whereabouts import At, Waits, seek
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from lingua_scheduler.core.records import Event
+    from lingua_scheduler.core.wanted import Hints
     from lingua_scheduler.front.ask import Ask, Tags
-    from lingua_scheduler.store.engine import Engine
+    from lingua_scheduler.front.directory import Directory
+    from lingua_scheduler.front.seeking import Seeker, Way
 
 #: Somebody who waits looks for himself: at first so often, then more and more seldom, down to so seldom.
 _OFTEN_MS: Final = 100
@@ -34,8 +38,6 @@ _SELDOM_MS: Final = 1_000
 #: All look at the strokes of one clock, so that the looks of a stroke travel as one call.
 _STROKE_S: Final = 0.05
 
-#: What is said of a fleet that cannot do a job, whoever is free.
-_FINAL: Final = ("NO_CAPABLE_NODE", "PREFERRED_NODE_NOT_CAPABLE")
 _EMPTIED: Final = "The state engine was emptied, and the nodes are being entered again; nothing was accepted."
 
 #: Policies that ask where the session's last job went.
@@ -72,11 +74,12 @@ class _Ear:
 
 
 class Placer:
-    """Places jobs of one cell, each under an id that somebody has chosen for it."""
+    """Places jobs, each under an id that somebody has chosen for it."""
 
-    def __init__(self, engine: Engine, cell: str, policy: str) -> None:
-        self._engine = engine
-        self._cell = cell
+    def __init__(self, directory: Directory, seeker: Seeker, policy: str) -> None:
+        self._engine = directory.engine
+        self._directory = directory
+        self._seeker = seeker
         self._policy = policy
         self._ears: dict[str, set[_Ear]] = {}
         self._turns = Turns()
@@ -85,33 +88,33 @@ class Placer:
 
     def hear(self, event: Event) -> None:
         """What a relayer of this process brings: whoever waits for the job looks at once."""
-        for ear in self._ears.get(event.job, ()):
+        for ear in self._ears.get(name_of(event.job), ()):
             ear.hear(event)
 
-    async def dispatch(self, job_id: str, ask: Ask, tags: Tags) -> Submitted | Refusal:
+    async def dispatch(self, way: Way, ask: Ask, tags: Tags) -> Submitted | Refusal:
         """Place the job by what is remembered of its session, where that matters, and remember where it went."""
         wanted = msgspec.structs.replace(ask.wanted, policy=ask.wanted.policy or self._policy)
         ask = msgspec.structs.replace(ask, wanted=wanted)
         if not (ask.bind_key or ask.utterance_index is not None or ask.wanted.policy in _REMEMBERING):
-            answer = await self._place(job_id, ask, tags, Hints())
-            return await self.wait(job_id, ask, tags) if isinstance(answer, Waiting) else _told(job_id, answer)
+            answer = await self._place(way, ask, tags, NO_HINTS)
+            return await self.wait(way, ask, tags) if isinstance(answer, Waiting) else _told(way, answer)
         async with self._turns.after_the_last(ask.session_id, ask.bind_key):
-            answer = await self._place_by_memory(job_id, ask, tags)
+            answer = await self._place_by_memory(way, ask, tags)
         if not isinstance(answer, Waiting):
-            return _told(job_id, answer)
-        submitted = await self.wait(job_id, ask, tags)
+            return _told(way, answer)
+        submitted = await self.wait(way, ask, tags)
         if isinstance(submitted, Submitted):
-            await self._remember(job_id, ask, submitted.placed)
+            await self._remember(submitted.job_id, ask, submitted.placed)
         return submitted
 
-    async def _place_by_memory(self, job_id: str, ask: Ask, tags: Tags) -> Placed | Waiting | Refusal:
+    async def _place_by_memory(self, way: Way, ask: Ask, tags: Tags) -> Placed | Waiting | Refusal:
         number = -1 if ask.utterance_index is None else ask.utterance_index
         hints = await recall(self._engine, ask.session_id, bind_key=ask.bind_key, utterance_index=number)
         if isinstance(hints, Refusal):
             return hints
-        answer = await self._place(job_id, ask, tags, hints)
+        answer = await self._place(way, ask, tags, hints)
         if isinstance(answer, Placed):
-            await self._remember(job_id, ask, answer)
+            await self._remember(way.job_id, ask, answer)
         return answer
 
     async def _remember(self, job_id: str, ask: Ask, placed: Placed) -> None:
@@ -134,34 +137,45 @@ class Placer:
 
     async def _pool_of(self, node_id: str) -> str:
         """The label `group` of a node that a job got after it had waited."""
-        node = await read_node(self._engine, self._cell, node_id)
+        node = await self._directory.at_home(node_id, lambda cell: read_node(self._engine, cell, node_id))
         return "" if isinstance(node, Refusal) else dict(node.profile.labels).get("group", "")
 
-    async def wait(self, job_id: str, ask: Ask, tags: Tags) -> Submitted | Refusal:
+    async def wait(self, way: Way, ask: Ask, tags: Tags) -> Submitted | Refusal:
         """Until the job has its node, or has waited in vain."""
+        # It exists: from now on it goes nowhere without being withdrawn where it is.
+        way.is_known = True
         if tags.waits is not None:
             tags.waits()
-        with self._listening(job_id) as ear:
-            return await self._hear_of(job_id, ear, ask)
+        with self._listening(name_of(way.job_id)) as ear:
+            answer = None
+            # If the engine is away, the job waits in it meanwhile.
+            with contextlib.suppress(DependencyDown, OutcomeUnknown):
+                answer = await self._seeker.seek_on(way, ask, tags, NO_HINTS)
+            if isinstance(answer, Placed):
+                return Submitted(way.job_id, answer)
+            return answer if isinstance(answer, Refusal) else await self._hear_of(way, ear, ask, tags)
 
     @contextlib.contextmanager
-    def _listening(self, job_id: str) -> Iterator[_Ear]:
+    def _listening(self, name: str) -> Iterator[_Ear]:
         ear = _Ear()
-        ears = self._ears.setdefault(job_id, set())
+        ears = self._ears.setdefault(name, set())
         ears.add(ear)
         try:
             yield ear
         finally:
             ears.remove(ear)
             if not ears:
-                del self._ears[job_id]
+                del self._ears[name]
 
-    async def _hear_of(self, job_id: str, ear: _Ear, ask: Ask) -> Submitted | Refusal:
+    async def _hear_of(self, way: Way, ear: _Ear, ask: Ask, tags: Tags) -> Submitted | Refusal:
         """Wait until the job has a node, or is refused. Another process may have heard it: that is seen by looking.
 
         What was heard may be of an earlier life of the same id, so it is believed only after a look: only that the job
         is gone proves that it was refused. An engine that is away says nothing of the job, which waits in it
         meanwhile: only after the wait's own end that is an error.
+
+        A node of another cell that comes to have room does not know of it. So whoever waits looks there too, and goes
+        on; and when the wait is over all cells are asked once more.
         """
         clock = asyncio.get_running_loop().time
         waits, looked_at, heard = Waits(0, min(ask.wanted.wait_ms, ask.limits.timeout_ms)), clock(), None
@@ -169,35 +183,55 @@ class Placer:
             await ear.listen(_pause_ms(waits))
             heard = ear.take() or heard
             try:
-                seen = await read_whereabouts(self._engine, job_id)
+                seen: Waits | At | Placed | Refusal = await self._look(way)
+                if isinstance(seen, Waits) and seen.left_ms > 0:
+                    seen = await self._go_on(way, ask, tags, seen) or seen
             except (DependencyDown, OutcomeUnknown) as away:
                 if (clock() - looked_at) * 1000 > waits.left_ms + _SELDOM_MS:
-                    raise OutcomeUnknown(f"job {job_id} waited, and the engine went away: {away}") from away
+                    raise OutcomeUnknown(f"job {way.job_id} waited, and the engine went away: {away}") from away
                 continue
             if isinstance(seen, At):
-                return Submitted.at(job_id, seen)
+                return Submitted.at(way.job_id, seen)
+            if isinstance(seen, Placed):
+                return Submitted(way.job_id, seen)
             if isinstance(seen, Refusal):
-                return _refused(ear.take() or heard, waits, ask)
+                return await self._in_vain(way, ask, tags, _refused(ear.take() or heard, waits, ask))
             waits, looked_at, heard = seen, clock(), None
 
-    async def _place(self, job_id: str, ask: Ask, tags: Tags, hints: Hints) -> Placed | Waiting | Refusal:
-        index = tags.number if ask.utterance_index is None else ask.utterance_index
-        answer = await dispatch(
-            self._engine,
-            job_id,
-            ask.session_id,
-            ask.src_lang,
-            ask.tgt_lang,
-            body=ask.body,
-            utterance_index=index,
-            limits=ask.limits,
-            wanted=ask.wanted,
-            hints=hints,
-            trace_id=tags.trace_id,
-        )
-        if tags.at_once is not None and isinstance(answer, Placed) and answer.is_new:
-            tags.at_once(job_id, answer, index)
-        if isinstance(answer, Refusal) and answer.code in _FINAL and await self.is_refilling():
+    async def _look(self, way: Way) -> Waits | At | Refusal:
+        found, hop, seen = await seek(self._engine, way.job_id, way.hop)
+        # Somebody who wants the same may have sent it on.
+        way.go(cell_of(found), hop)
+        return seen
+
+    async def _go_on(self, way: Way, ask: Ask, tags: Tags, waits: Waits) -> Placed | Waits | None:
+        """If another cell has room, the job goes there. None: it stays."""
+        if self._directory.is_one or ask.wanted.strict:
+            return None
+        pair = Pair.of(ask.src_lang, ask.tgt_lang)
+        await self._seeker.routes.look_at(pair)
+        cell = self._seeker.routes.with_room(pair, but=way.cell)
+        if cell is None:
+            return None
+        left = _left(ask, waits)
+        answer = await self._seeker.move(way, cell, left, tags, waits.left_ms)
+        if isinstance(answer, Refusal):
+            # It cannot even wait there: it goes back to where it waited.
+            answer = await self._seeker.seek(way, left, tags, NO_HINTS)
+        return answer if isinstance(answer, Placed) else Waits(waits.waited_ms, waits.left_ms)
+
+    async def _in_vain(self, way: Way, ask: Ask, tags: Tags, refusal: Refusal) -> Submitted | Refusal:
+        """The cell in which it waited has refused it. All others are asked once more."""
+        await self._directory.read()
+        if self._directory.is_one:
+            return refusal
+        at_once = msgspec.structs.replace(ask, wanted=msgspec.structs.replace(ask.wanted, wait_ms=0))
+        answer = await self._place(way, at_once, tags, NO_HINTS)
+        return Submitted(way.job_id, answer) if isinstance(answer, Placed) else refusal
+
+    async def _place(self, way: Way, ask: Ask, tags: Tags, hints: Hints) -> Placed | Waiting | Refusal:
+        answer = await self._seeker.seek(way, ask, tags, hints)
+        if isinstance(answer, Refusal) and answer.code in FINAL and await self.is_refilling():
             return Refusal("SCHEDULER_DEPENDENCY_DOWN", _EMPTIED)
         return answer
 
@@ -216,8 +250,16 @@ def _pause_ms(waits: Waits) -> int:
     return min(max(waits.waited_ms, _OFTEN_MS), _SELDOM_MS, waits.left_ms + _OFTEN_MS)
 
 
-def _told(job_id: str, answer: Placed | Refusal) -> Submitted | Refusal:
-    return answer if isinstance(answer, Refusal) else Submitted(job_id, answer)
+def _left(ask: Ask, waits: Waits) -> Ask:
+    """The same ask for a job that has waited already: it has that much less time, and keeps its place in every line."""
+    limits = msgspec.structs.replace(ask.limits, timeout_ms=max(1, ask.limits.timeout_ms - waits.waited_ms))
+    return msgspec.structs.replace(
+        ask, limits=limits, wanted=msgspec.structs.replace(ask.wanted, wait_ms=max(1, waits.left_ms))
+    )
+
+
+def _told(way: Way, answer: Placed | Refusal) -> Submitted | Refusal:
+    return answer if isinstance(answer, Refusal) else Submitted(way.job_id, answer)
 
 
 def _refused(heard: Event | None, waits: Waits, ask: Ask) -> Refusal:

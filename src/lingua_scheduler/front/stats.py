@@ -17,7 +17,7 @@ from lingua_scheduler.protocol.fleet import (
     StatsAnswer,
 )
 from lingua_scheduler.views.dead_letters import read_dead_letters
-from lingua_scheduler.views.fleet import read_fleet
+from lingua_scheduler.views.fleet import fleet_everywhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ class Stats:
             self._last = answer if isinstance(answer, StatsAnswer) else None
 
     async def _count(self, desk: Desk) -> StatsAnswer | Refusal:
-        fleet = await read_fleet(desk.engine, desk.cell)
+        fleet = await fleet_everywhere(desk.engine, desk.directory.cells)
         if isinstance(fleet, Refusal):
             return fleet
         dead = await read_dead_letters(desk.engine, limit=1)

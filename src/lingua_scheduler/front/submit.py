@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
+from lingua_scheduler.core.ids import cell_of
 from lingua_scheduler.core.new_ids import is_made_by, new_job_id
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.core.rules import Rules
@@ -23,8 +24,11 @@ from lingua_scheduler.flows.claim import claim
 from lingua_scheduler.flows.disclaim import disclaim
 from lingua_scheduler.flows.seal import seal
 from lingua_scheduler.front.ask import Submitted, Tags
+from lingua_scheduler.front.directory import Directory
 from lingua_scheduler.front.placing import Placer
-from lingua_scheduler.views.whereabouts import At, read_whereabouts
+from lingua_scheduler.front.routes import RouteBook
+from lingua_scheduler.front.seeking import Seeker, Way
+from lingua_scheduler.views.whereabouts import At, seek
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -38,7 +42,7 @@ _AGAIN: Final = re.compile(r"again\.(.+)\.([0-9a-f]{32})").fullmatch
 
 
 class Submitter:
-    """Takes asks for one cell."""
+    """Takes asks."""
 
     def __init__(
         self,
@@ -47,14 +51,19 @@ class Submitter:
         rules: Rules = Rules(),  # noqa: B008 - frozen
         policy: str = "random",
         home: str = "",
+        directory: Directory | None = None,
     ) -> None:
-        """`home` is this instance: whoever hears elsewhere how a job goes on tells it here."""
+        """`home` is this instance: whoever hears elsewhere how a job goes on tells it here.
+
+        `directory`: the cells of a fleet that begins with `cell`, as this instance knows them.
+        """
         self._engine = engine
-        self._cell = cell
         self._rules = rules
         self._policy = policy
         self._home = home
-        self._placer = Placer(engine, cell, policy)
+        directory = Directory(engine, cell) if directory is None else directory
+        self.routes = RouteBook(directory)
+        self._placer = Placer(directory, Seeker(engine, self.routes, rules.claim_lease_ms), policy)
 
     def ask_before_a_final_no(self, is_refilling: Callable[[], Awaitable[bool]]) -> None:
         """Whoever knows whether the engine was emptied just now is asked before a job is refused for ever."""
@@ -91,9 +100,9 @@ class Submitter:
         """
         tags = Tags(trace_id, enters, at_once, waits)
         if new_id:
-            return await self._make(new_id, ask, tags)
+            return await self._make(Way(new_id, is_known=True), ask, tags)
         if not request_id:
-            return await self._dispatch_once(self._new_id(principal), ask, tags)
+            return await self._dispatch_once(Way(self._new_id(principal, ask), is_known=False), ask, tags)
         try:
             digest = ask.digest(self._policy)
         except (AttributeError, TypeError, UnicodeEncodeError, OverflowError) as error:
@@ -105,8 +114,8 @@ class Submitter:
         except OutcomeUnknown as unknown:
             raise OutcomeUnknown(str(unknown), request_id) from unknown
 
-    def _new_id(self, principal: str) -> str:
-        return new_job_id(self._cell, principal, self._home)
+    def _new_id(self, principal: str, ask: Ask) -> str:
+        return new_job_id(self.routes.begin_at(ask.src_lang, ask.tgt_lang), principal, self._home)
 
     def id_to_ask_again(self, job_id: str, ask: Ask) -> str:
         """A request id for a job that nobody asked for by one: whoever sends the same ask with it gets that job."""
@@ -119,25 +128,25 @@ class Submitter:
         job_id, body = again.groups()
         if not is_made_by(job_id, principal) or body != digest[:32]:
             return refuse("IDEMPOTENCY_CONFLICT", request_id=again[0])
-        return await self._find_or_make(job_id, ask, tags)
+        return await self._find_or_make(Way(job_id, is_known=True), ask, tags)
 
     async def _submit(self, ask: Ask, digest: str, tags: Tags, principal: str, request_id: str) -> Submitted | Refusal:
         """Claim the id for a job, place that, and seal the claim."""
-        offered, timeout_ms, claimant = self._new_id(principal), ask.limits.timeout_ms, principal or "anyone"
+        offered, timeout_ms, claimant = self._new_id(principal, ask), ask.limits.timeout_ms, principal or "anyone"
         job_id = await self._claim(claimant, request_id, digest, offered, timeout_ms)
         if not isinstance(job_id, str):
             return job_id
         make = self._make if job_id == offered else self._find_or_make
-        submitted = await make(job_id, ask, tags)
+        submitted = await make(Way(job_id, is_known=True), ask, tags)
         if isinstance(submitted, Refusal):
             # If that fails the claim's lease goes on, for the same ask only; the refusal is no less true.
             with contextlib.suppress(DependencyDown, OutcomeUnknown):
                 await disclaim(self._engine, claimant, request_id, job_id, offered)
             return submitted
-        if await self._seal(claimant, request_id, digest, job_id, timeout_ms):
+        if await self._seal(claimant, request_id, digest, job_id, timeout_ms, submitted.job_id):
             return submitted
         # This process slept through the lease, and the id stands for another job by now: that one, or a conflict.
-        await self._drop(job_id, "its request id stands for another job")
+        await self._drop(submitted.job_id, "its request id stands for another job")
         return await self._submit(ask, digest, tags, principal, request_id)
 
     async def _claim(
@@ -151,60 +160,64 @@ class Submitter:
             )
             if isinstance(claimed, Refusal):
                 return claimed
-            known = await read_whereabouts(self._engine, claimed.job_id) if claimed.sealed else None
+            found, _, known = await seek(self._engine, claimed.job_id) if claimed.sealed else ("", 0, None)
             if isinstance(known, At):
-                return Submitted.at(claimed.job_id, known)
+                return Submitted.at(found, known)
             if not isinstance(known, Refusal):
                 return claimed.job_id
             gone = claimed.job_id
 
-    async def _seal(self, principal: str, request_id: str, digest: str, job_id: str, timeout_ms: int) -> bool:
-        """Whether the id goes on standing for the job, as long as its record can live."""
+    async def _seal(
+        self, principal: str, request_id: str, digest: str, job_id: str, timeout_ms: int, found_id: str
+    ) -> bool:
+        """Whether the id goes on standing for the job, as long as its record can live: where it went."""
         ttl_ms = timeout_ms + self._rules.job_record_ttl_ms
         # If that fails the claim's lease goes on, and whoever comes again finds the job by it.
         with contextlib.suppress(DependencyDown, OutcomeUnknown):
-            return not isinstance(await seal(self._engine, principal, request_id, digest, job_id, ttl_ms), Refusal)
+            sealed = await seal(self._engine, principal, request_id, digest, job_id, ttl_ms, found_id)
+            return not isinstance(sealed, Refusal)
         return True
 
-    async def _dispatch_once(self, job_id: str, ask: Ask, tags: Tags) -> Submitted | Refusal:
+    async def _dispatch_once(self, way: Way, ask: Ask, tags: Tags) -> Submitted | Refusal:
         """Place a job that only this caller can ask for again: if he is gone it must not run."""
         try:
-            return await self._make(job_id, ask, tags)
+            return await self._make(way, ask, tags)
         except asyncio.CancelledError:
-            await self._drop(job_id, "the caller is gone")
+            await self._drop(way.job_id, "the caller is gone")
             raise
         except OutcomeUnknown as unknown:
-            raise OutcomeUnknown(str(unknown), self.id_to_ask_again(job_id, ask)) from unknown
+            raise OutcomeUnknown(str(unknown), self.id_to_ask_again(way.job_id, ask)) from unknown
 
     async def _drop(self, job_id: str, reason: str) -> None:
         """Nobody wants the job. If the engine is away it ends by itself: with its wait, or by its deadline."""
         with contextlib.suppress(DependencyDown, OutcomeUnknown):
             await cancel(self._engine, job_id, reason)
 
-    async def _find_or_make(self, job_id: str, ask: Ask, tags: Tags) -> Submitted | Refusal:
+    async def _find_or_make(self, way: Way, ask: Ask, tags: Tags) -> Submitted | Refusal:
         """Place a job that somebody may have made before. For one that is there nobody has to come in again.
 
         Whoever is not let in looks once more: the same request, sent twice at once, may have come in just now.
         """
         if tags.enters is None:
-            return await self._placer.dispatch(job_id, ask, tags)
-        found = await self._find(job_id, ask, tags)
+            return await self._placer.dispatch(way, ask, tags)
+        found = await self._find(way, ask, tags)
         if found is not None:
             return found
-        made = await self._make(job_id, ask, tags)
-        return (await self._find(job_id, ask, tags) or made) if isinstance(made, Refusal) else made
+        made = await self._make(way, ask, tags)
+        return (await self._find(way, ask, tags) or made) if isinstance(made, Refusal) else made
 
-    async def _find(self, job_id: str, ask: Ask, tags: Tags) -> Submitted | Refusal | None:
-        known = await read_whereabouts(self._engine, job_id)
+    async def _find(self, way: Way, ask: Ask, tags: Tags) -> Submitted | Refusal | None:
+        found, hop, known = await seek(self._engine, way.job_id, way.hop)
+        way.go(cell_of(found), hop)
         if isinstance(known, Refusal):
             return None
-        return Submitted.at(job_id, known) if isinstance(known, At) else await self._placer.wait(job_id, ask, tags)
+        return Submitted.at(found, known) if isinstance(known, At) else await self._placer.wait(way, ask, tags)
 
-    async def _make(self, job_id: str, ask: Ask, tags: Tags) -> Submitted | Refusal:
+    async def _make(self, way: Way, ask: Ask, tags: Tags) -> Submitted | Refusal:
         """Place a job, if it may come in."""
         if tags.enters is None:
-            return await self._placer.dispatch(job_id, ask, tags)
-        number = await tags.enters(job_id)
+            return await self._placer.dispatch(way, ask, tags)
+        number = await tags.enters(way.job_id)
         if isinstance(number, Refusal):
             return number
-        return await self._placer.dispatch(job_id, ask, msgspec.structs.replace(tags, number=number))
+        return await self._placer.dispatch(way, ask, msgspec.structs.replace(tags, number=number))

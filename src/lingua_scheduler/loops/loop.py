@@ -41,6 +41,10 @@ class Loop(ABC):
         self._is_woken = True
         self._rise()
 
+    def pace(self, interval_ms: float) -> None:
+        """From the next turn on at this interval."""
+        self._interval_s = interval_ms / 1000
+
     def _rise(self) -> None:
         if self._rest is not None and not self._rest.done():
             self._rest.set_result(None)

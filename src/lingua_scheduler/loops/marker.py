@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.flows.mark import mark
 from lingua_scheduler.loops.loop import Loop
 
 if TYPE_CHECKING:
-    from lingua_scheduler.store.engine import Engine
+    from collections.abc import Awaitable, Callable
+
+    Mark = Callable[[str, str, str], Awaitable[object]]
 
 #: More than this are not remembered while the engine is busy or away: whoever fails again is seen again.
 MAX_SEEN: Final = 1_000
@@ -17,10 +18,10 @@ MAX_SEEN: Final = 1_000
 class Marker(Loop):
     """Whoever hears `MODEL_NOT_AVAILABLE` says so here and goes on; the marks are made in the background."""
 
-    def __init__(self, engine: Engine, cell: str, interval_ms: int) -> None:
+    def __init__(self, mark: Mark, interval_ms: int) -> None:
+        """`mark` tells the engine of one: where the node is, it knows."""
         super().__init__(interval_ms)
-        self._engine = engine
-        self._cell = cell
+        self._mark = mark
         #: In the order in which they were seen, each once.
         self._seen: dict[tuple[str, str, str], None] = {}
         #: What was not remembered because there was too much of it.
@@ -42,6 +43,6 @@ class Marker(Loop):
         if not self._seen:
             return False
         first = next(iter(self._seen))
-        await mark(self._engine, self._cell, *first)
+        await self._mark(*first)
         del self._seen[first]
         return bool(self._seen)

@@ -13,7 +13,7 @@ from lingua_scheduler.loops.loop import Loop
 from lingua_scheduler.views.schema import Schema, read_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from lingua_scheduler.core.clock import Clock
     from lingua_scheduler.store.engine import Engine
@@ -31,29 +31,32 @@ class Watcher(Loop):
     def __init__(
         self,
         engine: Engine,
-        cell: str,
+        cells: Callable[[], Sequence[str]],
         interval_ms: int,
         *,
-        begin: Callable[[], Awaitable[int]],
-        refill: Callable[[], Awaitable[None]],
+        begin: Callable[[str], Awaitable[int]],
+        refill: Callable[[Collection[str]], Awaitable[None]],
         clock: Clock,
         settle_ms: int = 0,
     ) -> None:
-        """`settle_ms`: for so long nodes may come back by themselves that nobody here holds."""
+        """`cells` are those that are watched; `refill` is told which were emptied.
+
+        `settle_ms`: for so long nodes may come back by themselves that nobody here holds.
+        """
         super().__init__(interval_ms)
         self._engine = engine
-        self._cell = cell
+        self._cells = cells
         self._begin = begin
         self._refill = refill
         self._clock = clock
         self._settle_ms = settle_ms
-        self._birth: int | None = None
+        self._births: dict[str, int] = {}
         self._entering = asyncio.Lock()
         #: Until when, on this machine, not all that was there may be there again.
         self._settled_ms = 0
 
     async def is_refilling(self) -> bool:
-        """Whether the cell was emptied just now: what is not in it may be on its way. Asked before a final no."""
+        """Whether a cell was emptied just now: what is not in it may be on its way. Asked before a final no."""
         await self.turn()
         return self._clock.local() < self._settled_ms
 
@@ -62,22 +65,26 @@ class Watcher(Loop):
 
         A birth is known when everything is entered again: what `refill` could not do is left to the next turn.
         """
-        asked_ms = self._clock.local()
-        schema = await read_schema(self._engine, self._cell)
-        assert isinstance(schema, Schema)  # noqa: S101 - the cell has a name
-        self._clock.heard(schema.now_ms, asked_ms)
-        if schema.birth != self._birth:
+        asked_ms, cells = self._clock.local(), self._cells()
+        schemas = await asyncio.gather(*(read_schema(self._engine, cell) for cell in cells))
+        births = {}
+        for cell, schema in zip(cells, schemas, strict=True):
+            assert isinstance(schema, Schema)  # noqa: S101 - the cell has a name
+            births[cell] = schema.birth
+        first = schemas[0]
+        assert isinstance(first, Schema)  # noqa: S101 - as all of them
+        self._clock.heard(first.now_ms, asked_ms)
+        if any(birth != self._births.get(cell) for cell, birth in births.items()):
             async with self._entering:
-                await self._enter()
+                await self._enter([cell for cell, birth in births.items() if birth != self._births.get(cell)])
         return False
 
-    async def _enter(self) -> None:
-        birth = await self._begin()
-        if birth == self._birth:
-            # Somebody who saw it, too, was faster.
-            return
-        if self._birth is not None:
+    async def _enter(self, cells: Sequence[str]) -> None:
+        births = {cell: await self._begin(cell) for cell in cells}
+        # Somebody who saw it, too, may have been faster.
+        emptied = [cell for cell in births if self._births.get(cell, births[cell]) != births[cell]]
+        if emptied:
             log.warning("the engine was emptied: nodes and sessions are entered again")
             self._settled_ms = self._clock.local() + self._settle_ms
-            await self._refill()
-        self._birth = birth
+            await self._refill(emptied)
+        self._births |= births

@@ -94,7 +94,7 @@ def _about(serving: Serving) -> dict[str, Any]:
         "host": settings.server.host,
         "port": server.port,
         "store": str(parse_place(settings.engine.url)) if embedded is None else "embedded",
-        "cell": serving.app.cell,
+        "cell": serving.app.directory.first,
         "instance_id": serving.desk.instance_id,
         "pid": os.getpid(),
         "version": version("lingua-scheduler"),

@@ -62,11 +62,20 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "until the node registers, or nothing is wanted of it any more, at most intent_ttl_ms",
     ),
     Key(
+        "departed",
+        "hash",
+        "node id",
+        "the stamp of the home that was given up here: whoever was sent here with it, or before, is not let in",
+        "a day",
+    ),
+    Key(
         "jobs",
         "hash",
-        "job id; with `:ticket`, `:payload` or `:result` behind it",
-        "job record (msgpack, `JobRecord`); what was asked for (msgpack, `Ticket`); text in and out",
-        "released_ttl_ms after release, else job_record_ttl_ms after the end; its text until release, or result_ttl_ms",
+        "job id; with `:ticket`, `:payload`, `:result` or `:way` behind it",
+        "job record (msgpack, `JobRecord`); what was asked for (msgpack, `Ticket`); text in and "
+        "out; of one that is not here any more, the cell to which it went on (msgpack, `Way`)",
+        "released_ttl_ms after release, else job_record_ttl_ms after the end; its text until release, or "
+        "result_ttl_ms; its way as long as its timeout_ms and claim_lease_ms",
     ),
     Key(
         "leases",
@@ -95,7 +104,8 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "due",
         "zset",
         "`j:job`, `l:lease`, `n:node`, `m:node` (its marks), `r:node` (it has room for more who wait), `f:` (more who "
-        "wait may fall back) or `i:node` (an intent)",
+        "wait may fall back), `i:node` (an intent), `d:node` (a home that was given up) or `w:job` (where it went on "
+        "to)",
         "when to look at it again; of what is only to be forgotten 10^15 later, of nodes that are gone 2·10^15",
         "as what it names",
     ),
@@ -172,6 +182,23 @@ OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
     Key("closed", "string", "", "the beat of the instance at which its inbox was closed", "a day"),
     Key("instances", "zset", "", "instance id: when it last beat", "until its inbox is closed"),
     Key("shape", "string", "", "the schema of all records under the prefix", "as the prefix"),
+    Key(
+        "directory",
+        "hash",
+        "",
+        "`version`: grows with every new cell and every change of `routes`; `stamp`: that of the last home; "
+        "`routed:cell`: how often nodes have come to a cell",
+        "as the directory",
+    ),
+    Key("cells", "hash", "", "cell: how many nodes are at home there", "as the directory"),
+    Key(
+        "homes",
+        "hash",
+        "",
+        "node id: the cell in which it is at home (msgpack, `Home`)",
+        "until the node has left its cell, or was forgotten there",
+    ),
+    Key("routes", "hash", "", "`src:tgt`: the cells that serve it (msgpack)", "while a cell serves it"),
     Key(
         "dead",
         "hash",

@@ -57,7 +57,9 @@ ORDER: Final = (
 
 #: Flows that may have much to do for one item (a node with all its slots, a list, a portion of what is due) are folded
 #: only so far, whatever the engine's client may fold: between two runs the engine serves others.
-MOST: Final = dict.fromkeys(("register", "heartbeat", "disconnect", "leave", "evict", "mark", "reap"), 8)
+MOST: Final = dict.fromkeys(
+    ("register", "heartbeat", "disconnect", "leave", "evict", "mark", "reap", "assign_home", "enter_homes", "route"), 8
+)
 
 
 #: Flows whose answer is a promise: whoever hears it counts on it, also if the server that gave it dies. That a job is

@@ -22,6 +22,7 @@ from lingua_scheduler.core.letter import CLOSED_MS, Presence
 from lingua_scheduler.core.needs import LACKING, LACKS, MARKED, MUTE, PRIVATE
 from lingua_scheduler.core.records import (
     CHOICES,
+    DEPARTED_MS,
     FORGET_FROM,
     GONE_FROM,
     HEARD_STEP_MS,
@@ -38,6 +39,7 @@ from lingua_scheduler.core.records import (
     Entry,
     Event,
     GroupRecord,
+    Home,
     Intent,
     JobRecord,
     Mark,
@@ -49,6 +51,7 @@ from lingua_scheduler.core.records import (
     Record,
     Standing,
     Ticket,
+    Way,
     Wishes,
 )
 from lingua_scheduler.core.rules import Rules
@@ -58,7 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 #: The layout of everything that is kept. A release refuses cells of another number; a changed record needs a new one.
-SCHEMA: Final = 6
+SCHEMA: Final = 7
 
 #: The longest array whose length msgpack keeps in one byte.
 _FIXARRAY: Final = 15
@@ -112,8 +115,10 @@ _RECORDS: Final[dict[str, type[Record]]] = {
     "PAST_ATTEMPT": PastAttempt,
     "TICKET": Ticket,
     "WISHES": Wishes,
+    "WAY": Way,
     "NODE": NodeRecord,
     "INTENT": Intent,
+    "HOME": Home,
     "PROFILE": Profile,
     "MARK": Mark,
     "GROUP": GroupRecord,
@@ -157,6 +162,7 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "CAUSE": _lua_causes(),
     "DUE": {"forget": str(FORGET_FROM), "gone": str(GONE_FROM)},
     "MADE_ROOM": {"most": str(MAX_LEAVING), "passed_over": str(MAX_PASSED_OVER)},
+    "DEPARTED": {"ms": str(DEPARTED_MS)},
     "HEARD": {"step_ms": str(HEARD_STEP_MS)},
     "CLAIMANTS": {"most": str(MAX_CLAIMANTS)},
     # Whoever is there says it anew every few seconds: it is no part of the layout of what is kept.

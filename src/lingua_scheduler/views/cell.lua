@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 --[[ cell: everything in a cell at one instant. For tests and small cells: the answer is as large as the cell.
-  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · leases ·
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · departed · jobs · leases ·
         limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { }
   OUT   now and each key's content as lists: { field value } of a hash, { member score } of a zset                 ]]
@@ -24,22 +24,24 @@ end
 
 -- A job's record, its ticket and its texts lie side by side in one hash.
 local function jobs()
-  local records, tickets, texts = {}, {}, {}
+  local records, tickets, ways, texts = {}, {}, {}, {}
   for _, entry in ipairs(entries(redis.call("HGETALL", KEY.jobs), false)) do
     local job_id, part = string.match(entry[1], "^([^:]+):?(.*)$")
     if part == "" then
       records[#records + 1] = { job_id, cmsgpack.unpack(entry[2]) }
     elseif part == "ticket" then
       tickets[#tickets + 1] = { job_id, cmsgpack.unpack(entry[2]) }
+    elseif part == "way" then
+      ways[#ways + 1] = { job_id, cmsgpack.unpack(entry[2]) }
     else
       texts[#texts + 1] = entry
     end
   end
-  return records, tickets, texts
+  return records, tickets, ways, texts
 end
 
 for _ = 3, #ARGV do
-  local records, tickets, texts = jobs()
+  local records, tickets, ways, texts = jobs()
   local outbox = zset(redis.call("ZRANGE", KEY.outbox, 0, -1, "WITHSCORES"))
   for _, entry in ipairs(outbox) do
     entry[1] = cmsgpack.unpack(entry[1])
@@ -55,8 +57,10 @@ for _ = 3, #ARGV do
     entries(redis.call("HGETALL", KEY.pairs), true),
     entries(redis.call("HGETALL", KEY.ends), false),
     entries(redis.call("HGETALL", KEY.intents), true),
+    entries(redis.call("HGETALL", KEY.departed), false),
     records,
     tickets,
+    ways,
     texts,
     zset(redis.call("ZRANGE", KEY.leases, 0, -1, "WITHSCORES")),
     entries(redis.call("HGETALL", KEY.limbo), false),

@@ -8,7 +8,7 @@ import msgspec
 
 from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.ids import check_cell
-from lingua_scheduler.core.records import Event, GroupRecord, Intent, JobRecord, NodeRecord, Profile, Ticket
+from lingua_scheduler.core.records import Event, GroupRecord, Intent, JobRecord, NodeRecord, Profile, Ticket, Way
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.store.scripts import script
 
@@ -27,8 +27,10 @@ class _Packed(msgspec.Struct, array_like=True, frozen=True):
     pairs: list[tuple[str, list[int]]]
     ends: list[tuple[str, str]]
     intents: list[tuple[str, Intent]]
+    departed: list[tuple[str, str]]
     jobs: list[tuple[str, JobRecord]]
     tickets: list[tuple[str, Ticket]]
+    ways: list[tuple[str, Way]]
     bodies: list[tuple[str, str]]
     leases: list[tuple[str, int]]
     limbo: list[tuple[str, str]]
@@ -60,8 +62,10 @@ async def read_cell(engine: Engine, cell: str) -> Cell | Refusal:
         pairs=dict(packed.pairs),
         ends={name: int(number) for name, number in packed.ends},
         intents=dict(packed.intents),
+        departed={node_id: int(stamp) for node_id, stamp in packed.departed},
         jobs=dict(packed.jobs),
         tickets=dict(packed.tickets),
+        ways=dict(packed.ways),
         bodies=dict(packed.bodies),
         leases=[member for member, _ in packed.leases],
         limbo={lease: int(fenced_at) for lease, fenced_at in packed.limbo},

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import asdict
 
 from lingua_scheduler.core.attempt_end import CAUSES
 from lingua_scheduler.core.ids import check_cell
@@ -108,3 +109,12 @@ def _counts(found: dict[str, int]) -> Counts:
         retries=retries,
         retried=retried,
     )
+
+
+def add_counts(one: Counts, other: Counts) -> Counts:
+    """What two cells have counted together. A job that the one refused and the other took counts in both."""
+    sums: dict[str, Any] = {}
+    for name, number in asdict(one).items():
+        more = getattr(other, name)
+        sums[name] = {key: number[key] + more[key] for key in number} if isinstance(number, dict) else number + more
+    return Counts(**sums)

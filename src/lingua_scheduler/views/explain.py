@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -16,6 +17,8 @@ from lingua_scheduler.core.wanted import Hints, Wanted
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lingua_scheduler.store.engine import Engine
 
 NODES_PER_PAGE: Final = 200
@@ -55,12 +58,39 @@ async def explain_pair(
     return _with_nodes(Explanation(str(pair)), answer)
 
 
+async def explain_everywhere(
+    engine: Engine,
+    cells: Sequence[str],
+    src_lang: str,
+    tgt_lang: str,
+    *,
+    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+    cursor: str = "",
+    count: int = NODES_PER_PAGE,
+) -> Explanation | Refusal:
+    """The same over several cells: as much of each as would fill the page, and the first of all of that."""
+    pages = await asyncio.gather(
+        *(explain_pair(engine, cell, src_lang, tgt_lang, wanted=wanted, cursor=cursor, count=count) for cell in cells)
+    )
+    nodes: list[Verdict] = []
+    for page in pages:
+        if isinstance(page, Refusal):
+            return page
+        nodes += page.nodes or ()
+    nodes.sort(key=lambda verdict: verdict.node_id)
+    has_more = len(nodes) > count or any(not isinstance(page, Refusal) and page.cursor for page in pages)
+    first = pages[0]
+    assert isinstance(first, Explanation)  # noqa: S101 - or it was returned
+    return replace(first, nodes=nodes[:count], cursor=nodes[count - 1].node_id if has_more else "")
+
+
 async def explain_job(
     engine: Engine, job_id: str, *, nodes: bool = False, cursor: str = "", count: int = NODES_PER_PAGE
 ) -> Explanation | Refusal:
     """Why a job went where it went, attempt by attempt.
 
-    With `nodes` also who could take it now, as `explain_pair` says it, but for all that this very job asked for.
+    With `nodes` also who could take it now, as `explain_pair` says it, but for all that this very job asked for: in its
+    own cell, for there it stays.
     """
     try:
         cell = cell_of(job_id)

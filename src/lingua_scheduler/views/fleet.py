@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import astuple
 
 from lingua_scheduler.core.ids import check_cell
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.store.face import Answer, Face, pack
-from lingua_scheduler.views.counts import Counts, read_counts
-from lingua_scheduler.views.pools import Pool, pools_of, served_in
+from lingua_scheduler.views.counts import Counts, add_counts, read_counts
+from lingua_scheduler.views.pools import Pool, merge_pools, pools_of, served_in
 from lingua_scheduler.views.slots import Slots, by_standing, slots_in, sum_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lingua_scheduler.store.engine import Engine
 
 
 class Fleet(msgspec.Struct, frozen=True):
-    """A cell in numbers, about at `now_ms`: large ones are read in pages, and each page is an instant of its own."""
+    """One cell or several in numbers, about at `now_ms`: read in pages, and each page is an instant of its own."""
 
     now_ms: int
     #: Every standing is named, and every node is in one of them.
@@ -61,4 +65,25 @@ async def read_fleet(engine: Engine, cell: str) -> Fleet | Refusal:
         in_flight=jobs.in_flight,
         waiting=jobs.waiting,
         counts=counts,
+    )
+
+
+async def fleet_everywhere(engine: Engine, cells: Sequence[str]) -> Fleet | Refusal:
+    """The same over several cells."""
+    found = await asyncio.gather(*(read_fleet(engine, cell) for cell in cells))
+    fleets = [fleet for fleet in found if isinstance(fleet, Fleet)]
+    return next((fleet for fleet in found if isinstance(fleet, Refusal)), None) or functools.reduce(_together, fleets)
+
+
+def _together(one: Fleet, other: Fleet) -> Fleet:
+    standing = {name: number + other.nodes_by_standing[name] for name, number in one.nodes_by_standing.items()}
+    slots = (mine + theirs for mine, theirs in zip(astuple(one.slots), astuple(other.slots), strict=True))
+    return Fleet(
+        now_ms=max(one.now_ms, other.now_ms),
+        nodes_by_standing=standing,
+        slots=Slots(*slots),
+        pools=merge_pools([*one.pools, *other.pools]),
+        in_flight=one.in_flight + other.in_flight,
+        waiting=one.waiting + other.waiting,
+        counts=add_counts(one.counts, other.counts),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.ids import cell_of
 from lingua_scheduler.core.records import JobRecord, Ticket
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
-from lingua_scheduler.store.face import Answer, Face, No, pack
+from lingua_scheduler.store.face import Answer, Face, No
+from lingua_scheduler.store.following import GoneOn, follow
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
@@ -22,14 +22,15 @@ class Job(Answer, frozen=True, tag="JOB"):
     result: str
 
 
-_JOB: Final = Face("views/job", Job, refuses=("UNKNOWN_JOB",))
+_JOB: Final = Face[Job | GoneOn]("views/job", Job, GoneOn, refuses=("UNKNOWN_JOB",))
 
 
 async def read_job(engine: Engine, job_id: str) -> Job | Refusal:
     """Look at one job."""
     try:
-        cell = cell_of(job_id)
+        found = await follow(_JOB, engine, job_id, 0)
     except Invalid as invalid:
         return invalid.refusal
-    answer = await _JOB(engine, cell, pack((job_id,)))
+    answer = found.answer
+    assert not isinstance(answer, GoneOn)  # noqa: S101 - it was followed
     return refuse(answer.code, job_id=job_id) if isinstance(answer, No) else answer

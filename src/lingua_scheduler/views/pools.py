@@ -16,7 +16,7 @@ from lingua_scheduler.store.face import Answer, Face, pack
 from lingua_scheduler.views.slots import NodeSlots, by_standing, slots_in, sum_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lingua_scheduler.store.engine import Engine
 
@@ -68,6 +68,35 @@ async def read_pools(engine: Engine, cell: str, pair: str = "") -> list[Pool] | 
     except Invalid as invalid:
         return invalid.refusal
     return pools_of(*await asyncio.gather(served_in(engine, cell, name), slots_in(engine, cell)))
+
+
+async def pools_everywhere(engine: Engine, cells: Sequence[str], pair: str = "") -> list[Pool] | Refusal:
+    """The same over several cells."""
+    found: list[Pool] = []
+    for pools in await asyncio.gather(*(read_pools(engine, cell, pair) for cell in cells)):
+        if isinstance(pools, Refusal):
+            return pools
+        found += pools
+    return merge_pools(found)
+
+
+def merge_pools(pools: Iterable[Pool]) -> list[Pool]:
+    """Pools of several cells, by name: a pair that some of them serve is one pool."""
+    found: dict[str, Pool] = {}
+    for pool in pools:
+        found[pool.pair] = _together(found[pool.pair], pool) if pool.pair in found else pool
+    return [found[name] for name in sorted(found)]
+
+
+def _together(one: Pool, other: Pool) -> Pool:
+    return Pool(
+        one.pair,
+        one.nodes + other.nodes,
+        {name: number + other.standing[name] for name, number in one.standing.items()},
+        one.slots + other.slots,
+        one.free + other.free,
+        one.waiting + other.waiting,
+    )
 
 
 async def served_in(engine: Engine, cell: str, pair: str = "") -> list[Served]:

@@ -61,15 +61,8 @@ def test_the_codes_are_those_of_the_protocol() -> None:
     assert protocol.items() <= known.items()
     ours = {
         *("NOT_ENDED", "CELL_FULL", "INTERNAL", "INVALID_PAIRING_CODE", "SESSION_CLOSED", "UNSUPPORTED_FEATURE"),
-        *(
-            "UNKNOWN_AUDIO",
-            "UNKNOWN_POOL",
-            "SESSION_TAKEN",
-            "NODE_REPLACED",
-            "INSTANCE_GONE",
-            "INBOX_FULL",
-            "UNKNOWN_LETTER",
-        ),
+        *("UNKNOWN_AUDIO", "UNKNOWN_POOL", "SESSION_TAKEN", "NODE_REPLACED", "HOME_GONE"),
+        *("INSTANCE_GONE", "INBOX_FULL", "UNKNOWN_LETTER"),
     }
     of_http = {"NOT_FOUND", "METHOD_NOT_ALLOWED", "REQUEST_TIMEOUT", "HEADERS_TOO_LARGE"}
     assert known.keys() - protocol.keys() == ours | of_http
@@ -175,6 +168,19 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "WAITING",
         "AT",
         "WAITS",
+        "FORGOTTEN",
+        "HOME",
+        "HOMES",
+        "NOWHERE",
+        "OCCUPIED",
+        "ROOM",
+        "ROUTED",
+        "ROUTES",
+        "UNROUTED",
+        "VACATED",
+        "GONE_ON",
+        "STAYS",
+        "WITHDRAWN",
     }
     states = {"CREATED"}
     assert answers - told - states <= set(CODES)

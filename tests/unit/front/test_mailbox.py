@@ -9,6 +9,7 @@ from lingua_scheduler.front.bells import Bells
 from lingua_scheduler.front.mailbox import AGAIN_MS, LOOK_MS, Mailboxes
 
 if TYPE_CHECKING:
+    from lingua_scheduler.front.directory import Directory
     from lingua_scheduler.store.engine import Engine
 
 
@@ -18,7 +19,7 @@ async def test_what_another_instance_put_there_is_found_while_the_node_can_still
 
 async def test_nodes_that_never_poll_again_are_forgotten() -> None:
     now_ms = 0
-    boxes: Any = Mailboxes(cast("Engine", None), "c0", Bells().listening)
+    boxes: Any = Mailboxes(cast("Engine", None), cast("Directory", None), Bells().listening)
     boxes._now = lambda: now_ms
     for number in range(100):
         boxes._give(f"gone-{number}", [("c0.a", 1)])
@@ -32,7 +33,7 @@ async def test_nodes_that_never_poll_again_are_forgotten() -> None:
 
 async def test_what_was_given_just_now_is_not_forgotten() -> None:
     now_ms = 0
-    boxes: Any = Mailboxes(cast("Engine", None), "c0", Bells().listening)
+    boxes: Any = Mailboxes(cast("Engine", None), cast("Directory", None), Bells().listening)
     boxes._now = lambda: now_ms
     boxes._give("n1", [("c0.a", 1)])
     now_ms = AGAIN_MS - 1

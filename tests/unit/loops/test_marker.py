@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import pytest
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
+from lingua_scheduler.flows.mark import mark
 from lingua_scheduler.flows.register import register
 from lingua_scheduler.loops.marker import MAX_SEEN, Marker
 from lingua_scheduler.store.engine import Engine
@@ -40,7 +42,7 @@ async def turns(marker: Marker) -> int:
 async def test_what_was_seen_is_marked_in_the_background(world: World) -> None:
     """At once, whatever its interval is."""
     await join(world, "n1")
-    async with Marker(world.engine, CELL, 3_600_000) as marker, asyncio.timeout(5):
+    async with Marker(partial(mark, world.engine, CELL), 3_600_000) as marker, asyncio.timeout(5):
         await asyncio.sleep(0)
         marker.saw("n1", "asr-en", "asr")
         marker.saw("n1", "", "tts")
@@ -53,13 +55,13 @@ async def test_what_was_seen_is_marked_in_the_background(world: World) -> None:
 
 async def test_a_marker_that_saw_nothing_asks_the_engine_nothing() -> None:
     """It has none."""
-    marker = Marker(None, CELL, 1)  # type: ignore[arg-type] # whatever it asked of it would fail
+    marker = Marker(partial(mark, cast("Engine", None), CELL), 1)
     assert await marker.turn() is False
 
 
 async def test_they_are_told_one_at_a_time_in_the_order_in_which_they_were_seen(world: World) -> None:
     await join(world, "n1")
-    marker = Marker(world.engine, CELL, 1)
+    marker = Marker(partial(mark, world.engine, CELL), 1)
     for service in ("a", "b", "c"):
         marker.saw("n1", service, "asr")
     for told, more in ((["a"], True), (["a", "b"], True), (["a", "b", "c"], False)):
@@ -69,7 +71,7 @@ async def test_they_are_told_one_at_a_time_in_the_order_in_which_they_were_seen(
 
 async def test_the_same_twice_before_it_is_told_is_once(world: World) -> None:
     await join(world, "n1", "n2")
-    marker = Marker(world.engine, CELL, 1)
+    marker = Marker(partial(mark, world.engine, CELL), 1)
     for _ in range(5):
         marker.saw("n1", "asr-en", "asr")
         marker.saw("n2", "asr-en", "asr")
@@ -82,7 +84,7 @@ async def test_the_same_twice_before_it_is_told_is_once(world: World) -> None:
 
 async def test_what_is_seen_again_after_it_was_told_is_told_again(world: World) -> None:
     await join(world, "n1")
-    marker = Marker(world.engine, CELL, 1)
+    marker = Marker(partial(mark, world.engine, CELL), 1)
     untils = []
     for _ in range(2):
         marker.saw("n1", "", "asr")
@@ -94,7 +96,7 @@ async def test_what_is_seen_again_after_it_was_told_is_told_again(world: World) 
 
 async def test_no_more_than_so_many_are_remembered(world: World) -> None:
     await join(world, "n1")
-    marker = Marker(world.engine, CELL, 1)
+    marker = Marker(partial(mark, world.engine, CELL), 1)
     for number in range(MAX_SEEN + 3):
         marker.saw("n1", f"model-{number}", "asr")
     # What is remembered already costs nothing more.
@@ -108,7 +110,7 @@ async def test_no_more_than_so_many_are_remembered(world: World) -> None:
 
 async def test_a_node_that_is_gone_or_a_name_that_cannot_be_holds_up_nobody(world: World) -> None:
     await join(world, "n1")
-    marker = Marker(world.engine, CELL, 1)
+    marker = Marker(partial(mark, world.engine, CELL), 1)
     marker.saw("gone", "", "asr")
     marker.saw("not an id", "", "asr")
     marker.saw("n1", "", "no such type")
@@ -123,7 +125,7 @@ async def test_what_was_seen_outlives_the_engine_s_absence(world: World, server:
     async with Proxy(server.path) as proxy:
         packed = msgspec.msgpack.encode(world.rules)
         engine = await Engine.connect(proxy.url, world.engine.prefix, packed, lambda: world.now_ms)
-        async with Marker(engine, CELL, 1) as marker, asyncio.timeout(5):
+        async with Marker(partial(mark, engine, CELL), 1) as marker, asyncio.timeout(5):
             proxy.refusing = True
             proxy.cut()
             marker.saw("n1", "", "asr")
@@ -144,7 +146,7 @@ async def test_what_may_have_been_told_is_told_again(world: World, server: Serve
     async with Proxy(server.path) as proxy:
         packed = msgspec.msgpack.encode(world.rules)
         engine = await Engine.connect(proxy.url, world.engine.prefix, packed, lambda: world.now_ms)
-        marker = Marker(engine, CELL, 1)
+        marker = Marker(partial(mark, engine, CELL), 1)
         marker.saw("n1", "", "asr")
         marker.saw("n1", "", "tts")
         proxy.drop_reply()
@@ -158,7 +160,7 @@ async def test_what_may_have_been_told_is_told_again(world: World, server: Serve
 
 async def test_what_is_seen_while_another_is_told_is_not_lost(world: World) -> None:
     await join(world, "n1")
-    marker = Marker(world.engine, CELL, 1)
+    marker = Marker(partial(mark, world.engine, CELL), 1)
     marker.saw("n1", "", "asr")
     turn = asyncio.create_task(marker.turn())
     await asyncio.sleep(0)

@@ -187,6 +187,18 @@ def test_the_contract_of_a_script_names_the_keys_that_it_is_composed_with(path: 
 
 def test_flows_that_may_have_much_to_do_for_one_item_are_folded_by_eight() -> None:
     assert {name: script(f"flows/{name}").most for name in MOST} == dict.fromkeys(
-        ("register", "heartbeat", "disconnect", "leave", "evict", "mark", "reap"), 8
+        (
+            "register",
+            "heartbeat",
+            "disconnect",
+            "leave",
+            "evict",
+            "mark",
+            "reap",
+            "assign_home",
+            "enter_homes",
+            "route",
+        ),
+        8,
     )
     assert min(script(f"flows/{name}").most for name in ("ack", "done", "dispatch", "deliver")) > 64

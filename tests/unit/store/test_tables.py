@@ -27,6 +27,7 @@ from lingua_scheduler.core.records import (
     Entry,
     Event,
     GroupRecord,
+    Home,
     Intent,
     JobRecord,
     Mark,
@@ -38,6 +39,7 @@ from lingua_scheduler.core.records import (
     Record,
     Standing,
     Ticket,
+    Way,
     Wishes,
 )
 from lingua_scheduler.core.rules import Rules
@@ -46,7 +48,7 @@ from lingua_scheduler.store.tables import SCHEMA, TABLES
 #: What is kept in the engine; the rules travel with each call and may change at any time.
 KEPT: Final = (
     *("JOB", "PAST", "PAST_ATTEMPT", "CHOICE", "TICKET", "WISHES", "NODE", "PROFILE", "MARK", "GROUP", "EVENT"),
-    *("CLAIM", "MEMORY", "ENTRY", "BUCKET", "STANDING", "DUE", "LACK", "ROOM", "GONE", "INTENT"),
+    *("CLAIM", "MEMORY", "ENTRY", "BUCKET", "STANDING", "DUE", "LACK", "ROOM", "GONE", "INTENT", "HOME", "WAY"),
 )
 
 #: The number of every layout there has been, with its digest.
@@ -57,6 +59,7 @@ LAYOUTS: Final = {
     4: "0561d65dcb516e1f",
     5: "0561d65dcb516e1f",
     6: "f8d65ac60324995c",
+    7: "eed6d5f73797ddeb",
 }
 
 
@@ -84,6 +87,8 @@ def test_every_record_that_is_kept_is_part_of_the_layout() -> None:
         ("WISHES", Wishes),
         ("NODE", NodeRecord),
         ("INTENT", Intent),
+        ("HOME", Home),
+        ("WAY", Way),
         ("PROFILE", Profile),
         ("MARK", Mark),
         ("GROUP", GroupRecord),

@@ -78,7 +78,7 @@ async def _refuse_node(desk: Desk, request: Request, ref: str) -> Refusal | None
     if node_id is None:
         missing = Refusal("UNAUTHENTICATED", "x-node-id: missing; audio is for the node that holds the attempt.")
         return missing if desk.auth.has_tokens else None
-    node = await read_node(desk.engine, desk.cell, node_id)
+    node = await desk.directory.at_home(node_id, lambda cell: read_node(desk.engine, cell, node_id))
     if isinstance(node, Refusal):
         return node if node.code == "INVALID_MESSAGE" else refuse("UNKNOWN_AUDIO", audio_ref=ref)
     if node.profile.credential != request.principal.name:

@@ -32,9 +32,9 @@ from lingua_scheduler.protocol.fleet import (
     read_max,
 )
 from lingua_scheduler.protocol.options import Options, services_of, wanted_of
-from lingua_scheduler.views.explain import explain_pair
+from lingua_scheduler.views.explain import explain_everywhere
 from lingua_scheduler.views.node import read_node
-from lingua_scheduler.views.pools import read_pools
+from lingua_scheduler.views.pools import pools_everywhere
 from lingua_scheduler.views.slots import slots_in
 
 if TYPE_CHECKING:
@@ -58,13 +58,19 @@ async def list_nodes(desk: Desk, request: Request) -> Said:
     standing = request.query.get("standing")
     if standing is not None and standing not in Standing.__members__:
         return refuse_value("standing", Standing.__members__)
-    nodes = await slots_in(desk.engine, desk.cell)
-    named = {node.node_id: node.node_id for node in nodes if standing in {None, node.standing.name}}
+    cells = desk.directory.cells
+    seen = await asyncio.gather(*(slots_in(desk.engine, cell) for cell in cells))
+    named = {
+        node.node_id: (cell, node.node_id)
+        for cell, nodes in zip(cells, seen, strict=True)
+        for node in nodes
+        if standing in {None, node.standing.name}
+    }
     page, cursor = page_of(named, request.query)
-    found = await asyncio.gather(*(read_node(desk.engine, desk.cell, node_id) for node_id in page))
+    found = await asyncio.gather(*(read_node(desk.engine, cell, node_id) for cell, node_id in page))
     there = [
         node_summary(node_id, node.record)
-        for node_id, node in zip(page, found, strict=True)
+        for (_, node_id), node in zip(page, found, strict=True)
         if not isinstance(node, Refusal)
     ]
     # Since then one may have left, or stand otherwise.
@@ -79,7 +85,7 @@ def refuse_value(name: str, known: Iterable[str]) -> Refusal:
 async def show_node(desk: Desk, request: Request) -> Said:
     """Everything known of a node."""
     node_id = request.named["node_id"]
-    node = await read_node(desk.engine, desk.cell, node_id)
+    node = await desk.directory.at_home(node_id, lambda cell: read_node(desk.engine, cell, node_id))
     if isinstance(node, Refusal):
         return node
     return node_answer(node_id, node.record, node.profile, node.pairs, node.leases)
@@ -88,7 +94,7 @@ async def show_node(desk: Desk, request: Request) -> Said:
 async def list_pools(desk: Desk, request: Request) -> Said:
     """A page of the pairs that somebody serves, by name, perhaps only those of one source or target."""
     wanted = {name: check_language(name, request.query[name]) for name in ("src", "tgt") if name in request.query}
-    pools = await read_pools(desk.engine, desk.cell)
+    pools = await pools_everywhere(desk.engine, desk.directory.cells)
     if isinstance(pools, Refusal):
         return pools
     page, cursor = page_of({pool.pair: pool for pool in pools if _is_of(pool.pair, **wanted)}, request.query)
@@ -103,7 +109,8 @@ def _is_of(pair: str, src: str | None = None, tgt: str | None = None) -> bool:
 
 async def show_pool(desk: Desk, request: Request) -> Said:
     """One pair, and how its nodes stand."""
-    pools = await read_pools(desk.engine, desk.cell, f"{request.named['src']}:{request.named['tgt']}")
+    pair = f"{request.named['src']}:{request.named['tgt']}"
+    pools = await pools_everywhere(desk.engine, desk.directory.cells, pair)
     if isinstance(pools, Refusal):
         return pools
     pool = _pool(pools[0])
@@ -127,9 +134,9 @@ async def explain(desk: Desk, request: Request) -> Said:
         preferred_node_id=query.get("preferred_node_id"),
         strict=query.get("strict") == "true",
     )
-    return await explain_pair(
+    return await explain_everywhere(
         desk.engine,
-        desk.cell,
+        desk.directory.cells,
         query["src"],
         query["tgt"],
         wanted=wanted_of(options, services_of(None, options)),
@@ -143,7 +150,7 @@ def _intending(flow: Intend, command: Command | None = None) -> Handle:
 
     async def handle(desk: Desk, request: Request) -> Said:
         node_id = request.named["node_id"]
-        intended = await flow(desk.engine, desk.cell, node_id)
+        intended = await desk.directory.at_home(node_id, lambda cell: flow(desk.engine, cell, node_id))
         if isinstance(intended, Refusal):
             return intended
         link = desk.links.get(node_id)
@@ -160,7 +167,8 @@ async def set_max(desk: Desk, request: Request) -> Said:
     """How many jobs the operator lets the node have at once, whatever it says itself; null: as it says."""
     said: MaxRequest = request.message
     node_id = request.named["node_id"]
-    limited = await limit(desk.engine, desk.cell, node_id, said.max_concurrent_jobs)
+    most = said.max_concurrent_jobs
+    limited = await desk.directory.at_home(node_id, lambda cell: limit(desk.engine, cell, node_id, most))
     if isinstance(limited, Refusal):
         return limited
     return MaxAnswer(ok=True, node_id=node_id, max_concurrent_jobs=limited.max_concurrent_jobs)
@@ -169,7 +177,7 @@ async def set_max(desk: Desk, request: Request) -> Said:
 async def offer(desk: Desk, request: Request) -> Said:
     """A pairing code for a node."""
     node_id = request.named["node_id"]
-    code = await offer_pairing(desk.engine, desk.cell, node_id)
+    code = await offer_pairing(desk.directory, node_id)
     if isinstance(code, Refusal):
         return code
     return PairingAnswer(node_id=node_id, pairing_code=code, expires_in_ms=desk.settings.nodes.pairing_ttl_ms)

@@ -28,7 +28,7 @@ async def readyz(desk: Desk, _request: Request) -> OkAnswer | Refusal:
     """The state engine can be reached and runs scripts, and nobody asked us to stop."""
     if desk.is_draining.is_set():
         return refuse("SHUTTING_DOWN")
-    counts = await read_counts(desk.engine, desk.cell)
+    counts = await read_counts(desk.engine, desk.directory.first)
     return counts if isinstance(counts, Refusal) else OkAnswer(ok=True)
 
 

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Final
 from lingua_scheduler.core.new_ids import new_node_id
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.flows.heartbeat import heartbeat
-from lingua_scheduler.flows.leave import leave
-from lingua_scheduler.flows.register import register
 from lingua_scheduler.front.moving import tell_moved
+from lingua_scheduler.front.nodes.housing import hear_beat, let_go, take_in
 from lingua_scheduler.front.web import Route
 from lingua_scheduler.protocol.fields import RunningAttempt
 from lingua_scheduler.protocol.http import (
@@ -42,13 +40,8 @@ async def register_node(desk: Desk, request: Request) -> Said:
     said: RegisterRequest = request.message
     node_id = said.node_id or new_node_id()
     slots = desk.settings.nodes.default_max_concurrent_jobs
-    registered = await register(
-        desk.engine,
-        desk.cell,
-        node_id,
-        **registering(said, slots=slots),
-        credential=request.principal.name,
-    )
+    words = registering(said, slots=slots)
+    registered = await take_in(desk.directory, node_id, **words, credential=request.principal.name)
     if isinstance(registered, Refusal):
         return registered
     # Before anything else is waited for: whoever registered last speaks for the node.
@@ -59,7 +52,7 @@ async def register_node(desk: Desk, request: Request) -> Said:
         ok=True,
         node_id=node_id,
         epoch=registered.epoch,
-        cell=desk.cell,
+        cell=registered.cell,
         health="draining" if draining else said.health or "ready",
         heartbeat_interval_ms=desk.settings.nodes.heartbeat_interval_ms,
         node_secret=desk.auth.node_secret(node_id, request.principal, registered.epoch),
@@ -71,7 +64,7 @@ async def register_node(desk: Desk, request: Request) -> Said:
 async def beat(desk: Desk, request: Request) -> Said:
     """A sign of life, and whatever has changed."""
     said: HeartbeatRequest = request.message
-    beaten = await heartbeat(desk.engine, desk.cell, said.node_id, said.epoch or "", **beating(said))
+    beaten = await hear_beat(desk.directory, said.node_id, said.epoch or "", **beating(said))
     if isinstance(beaten, Refusal):
         return beaten
     return HeartbeatAnswer(
@@ -98,7 +91,7 @@ async def _take(desk: Desk, said: PollRequest) -> list[Attempt] | Refusal:
     clock = asyncio.get_running_loop().time
     until, beat_ms = clock() + (said.wait_ms or 0) / 1000, desk.settings.nodes.socket_beat_ms
     while True:
-        beaten = await heartbeat(desk.engine, desk.cell, said.node_id, said.epoch or "")
+        beaten = await hear_beat(desk.directory, said.node_id, said.epoch or "")
         if isinstance(beaten, Refusal):
             return beaten
         left_ms = max(int((until - clock()) * 1000), 0)
@@ -112,7 +105,7 @@ async def _take(desk: Desk, said: PollRequest) -> list[Attempt] | Refusal:
 async def go_offline(desk: Desk, request: Request) -> Said:
     """The node is gone, and works on nothing any more."""
     said: NodeRequest = request.message
-    left = await leave(desk.engine, desk.cell, said.node_id, said.epoch or "")
+    left = await let_go(desk.directory, said.node_id, said.epoch or "")
     return left if isinstance(left, Refusal) else OkAnswer(ok=True)
 
 

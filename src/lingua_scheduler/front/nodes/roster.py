@@ -10,19 +10,19 @@ from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.disconnect import disconnect
-from lingua_scheduler.flows.heartbeat import heartbeat
-from lingua_scheduler.flows.register import register
 from lingua_scheduler.front.background import insist
+from lingua_scheduler.front.nodes.housing import hear_beat, take_in
 from lingua_scheduler.front.nodes.links import replaced
 from lingua_scheduler.front.nodes.phases import Enter, HangUp, Note, Say, cancels, told_to_beat, welcome
 from lingua_scheduler.protocol.errors import CloseCode
 from lingua_scheduler.views.node import Node, read_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from lingua_scheduler.core.node import RenewedBy
     from lingua_scheduler.flows.register import Registered
+    from lingua_scheduler.front.directory import Directory
     from lingua_scheduler.front.errands import Errands
     from lingua_scheduler.front.nodes.links import Known, Link, Links
     from lingua_scheduler.front.nodes.phases import Act
@@ -39,9 +39,9 @@ log = logging.getLogger(__name__)
 class Roster:
     """The nodes whose sockets are open here, and the engine that must know of them."""
 
-    def __init__(self, engine: Engine, cell: str, links: Links, errands: Errands) -> None:
+    def __init__(self, engine: Engine, directory: Directory, links: Links, errands: Errands) -> None:
         self._engine = engine
-        self._cell = cell
+        self._directory = directory
         self._links = links
         self._errands = errands
 
@@ -49,9 +49,8 @@ class Roster:
         self, enter: Enter, connection: str, credential: str, renewed_by: RenewedBy = ""
     ) -> Registered | Refusal:
         """Take a node in."""
-        return await register(
-            self._engine,
-            self._cell,
+        return await take_in(
+            self._directory,
             enter.node_id,
             connection=connection,
             credential=credential,
@@ -59,9 +58,17 @@ class Roster:
             **enter.words,
         )
 
-    async def renew_all(self) -> None:
-        """The engine came back empty, or this instance was taken for gone: every node here is taken in again."""
-        await asyncio.gather(*(self.renew(link) for link in self._links))
+    async def _read(self, node_id: str) -> Node | Refusal:
+        return await self._directory.at_home(node_id, lambda cell: read_node(self._engine, cell, node_id))
+
+    async def renew_all(self, cells: Collection[str] = ()) -> None:
+        """The engine came back empty, or this instance was taken for gone: every node here is taken in again.
+
+        If only some cells were emptied, those that were at home there.
+        """
+        homes = self._directory.homes
+        mine = [link for link in self._links if not cells or homes.get(link.node_id, "") in {"", *cells}]
+        await asyncio.gather(*(self.renew(link) for link in mine))
 
     async def renew(self, link: Link) -> None:
         """Take a node in that the engine has lost, or given up, as it last was, with what it has at hand.
@@ -88,7 +95,7 @@ class Roster:
 
     async def _stop_fenced(self, link: Link) -> None:
         """Tell a node again what it must stop: while it was not heard of, nobody could."""
-        node = await read_node(self._engine, self._cell, link.node_id)
+        node = await self._read(link.node_id)
         if isinstance(node, Node):
             self.do(link, cancels(link.known, node.fenced))
 
@@ -116,7 +123,7 @@ class Roster:
     async def _keep(self, link: Link) -> None:
         try:
             epoch = link.epoch
-            answer = await heartbeat(self._engine, self._cell, link.node_id, epoch)
+            answer = await hear_beat(self._directory, link.node_id, epoch)
             if not isinstance(answer, Refusal):
                 self.do(link, told_to_beat(link.known, answer))
                 if answer.standing in _MAYBE_AWAY and await self._is_away(link):
@@ -131,7 +138,7 @@ class Roster:
 
     async def _is_away(self, link: Link) -> bool:
         """Whether the engine was told that a socket is closed which is open: this instance was taken for gone."""
-        node = await read_node(self._engine, self._cell, link.node_id)
+        node = await self._read(link.node_id)
         return isinstance(node, Node) and node.record.away_until_ms > 0
 
     def do(self, link: Link, acts: Iterable[Act]) -> None:
@@ -153,7 +160,10 @@ class Roster:
         known = link.known
         try:
             await insist(
-                lambda: disconnect(self._engine, self._cell, known.node_id, known.connection, handover=handover),
+                lambda: self._directory.at_home(
+                    known.node_id,
+                    lambda cell: disconnect(self._engine, cell, known.node_id, known.connection, handover=handover),
+                ),
                 _LEAVE_S,
             )
         except (DependencyDown, OutcomeUnknown) as away:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, assert_never
 from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
 from lingua_scheduler.core.owner import new_connection
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.front.background import Background
 from lingua_scheduler.front.moving import tell_moved
+from lingua_scheduler.front.nodes.housing import hear_beat
 from lingua_scheduler.front.nodes.links import Link
 from lingua_scheduler.front.nodes.phases import (
     Beat,
@@ -52,7 +52,7 @@ async def serve_node(desk: Desk, socket: Socket, peer: Peer) -> None:
 
 
 def _roster(desk: Desk) -> Roster:
-    return Roster(desk.engine, desk.cell, desk.links, desk.delivery.errands)
+    return Roster(desk.engine, desk.directory, desk.links, desk.delivery.errands)
 
 
 class _Entrance:
@@ -113,7 +113,7 @@ class _Entrance:
         self._desk.links.add(link)
         roster.do(link, acts)
         if answer.how in _GOES_ON:
-            self._desk.delivery.recall_soon(self._desk.cell, enter.node_id)
+            self._desk.delivery.recall_soon(answer.cell, enter.node_id)
         await tell_moved(self._desk, enter.node_id, answer)
         return link, live
 
@@ -179,10 +179,10 @@ class _Servant:
         refusal = await self._words.tell(self._link.known, tell.message)
         self._roster.do(self._link, self._live.told(tell.message, refusal))
 
-    async def _beat(self, beat: Beat) -> None:
+    async def _beat(self, said: Beat) -> None:
         try:
-            answer = await heartbeat(self._desk.engine, self._desk.cell, self._link.node_id, beat.epoch, **beat.words)
-            for act in self._live.beaten(beat, answer):
+            answer = await hear_beat(self._desk.directory, self._link.node_id, said.epoch, **said.words)
+            for act in self._live.beaten(said, answer):
                 await self._do(act)
         except (DependencyDown, OutcomeUnknown) as away:
             self._say(away)

@@ -49,10 +49,14 @@ if TYPE_CHECKING:
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """How a job is: its state, None if there is none; and until when its node may be gone without being given up."""
+    """How a job is: its state, None if there is none; and until when its node may be gone without being given up.
+
+    `job_id`: by which it is known where it is.
+    """
 
     state: str | None
     grace_until_ms: int = 0
+    job_id: str = ""
 
 
 class Backstage:
@@ -137,19 +141,25 @@ class Backstage:
         )
         return entered if isinstance(entered, Refusal) else entered.utterance_index
 
-    def new_job_id(self, maker: str) -> str:
-        """For a job that is to be."""
-        return new_job_id(self._desk.cell, maker, self._desk.instance_id)
+    def new_job_id(self, maker: str, said: Said | None) -> str:
+        """For a job that is to be: in the cell in which it will be tried first."""
+        direction = None if said is None else said.direction
+        cell = self._desk.directory.first
+        if direction is not None:
+            cell = self._desk.submitter.routes.begin_at(direction.pair.src, direction.pair.tgt)
+        return new_job_id(cell, maker, self._desk.instance_id)
 
     async def place(
         self, about: About, submit: Submit, enters: Callable[[], Awaitable[None]], waits: Callable[[], None]
-    ) -> Refusal | None:
-        """Store the audio and place the job; `waits` is told if it must wait. What is not placed leaves nothing.
+    ) -> str | Refusal:
+        """Store the audio and place the job; its id where it went. `waits` is told if it must wait.
+
+        What is not placed leaves nothing.
 
         Whoever is cancelled meanwhile, or not told how it went (`OutcomeUnknown`), leaves the job, if there is one, as
         it is: to `withdraw`, or to `carry` for another owner. `enters` is called when all is ready, and may raise.
         """
-        said, ref = submit.said, audio_ref_of(submit.job_id)
+        said, ref = submit.said, self._audio_ref(submit.job_id)
         limits = limits_of(said.options, self._rules.job)
         stored = await store_audio(
             self._engine,
@@ -198,7 +208,10 @@ class Backstage:
         if isinstance(submitted, Refusal):
             await self._erase(ref)
             return submitted
-        return None
+        return submitted.job_id
+
+    def _audio_ref(self, job_id: str) -> str:
+        return audio_ref_of(job_id, self._desk.directory.first)
 
     async def _erase(self, ref: str) -> None:
         """If the engine is away it goes by itself."""
@@ -209,7 +222,7 @@ class Backstage:
         """Unless whoever goes on with the session has placed the very same job, because its client said it again."""
         with contextlib.suppress(LinguaError):
             if isinstance(await read_job(self._engine, job_id), Refusal):
-                await self._erase(audio_ref_of(job_id))
+                await self._erase(self._audio_ref(job_id))
 
     async def cancel(self, job_id: str) -> None:
         """Nobody waits for this job any more."""
@@ -222,15 +235,15 @@ class Backstage:
     async def withdraw(self, job_id: str) -> None:
         """The same for one whose placing was cancelled, or told nobody how it went: whatever came of it is undone."""
         await self.cancel(job_id)
-        await erase_audio(self._engine, audio_ref_of(job_id))
+        await erase_audio(self._engine, self._audio_ref(job_id))
 
     async def release(self, job_id: str, speech_ref: str | None) -> None:
         """Erase what was said, what came of it, and the audio of both: where that is, its result says."""
         if speech_ref is None:
             job = await read_job(self._engine, job_id)
-            speech_ref = "" if isinstance(job, Refusal) else _own_speech(job_id, read_result(job) or {})
+            speech_ref = "" if isinstance(job, Refusal) else _own_speech(job.ticket.job, read_result(job) or {})
         await self._release(job_id)
-        for ref in (audio_ref_of(job_id), speech_ref):
+        for ref in (self._audio_ref(job_id), speech_ref):
             if ref:
                 await erase_audio(self._engine, ref)
 
@@ -247,9 +260,11 @@ class Backstage:
         if isinstance(job, Refusal):
             return Seen(None)
         if job.record.state not in LIVE_STATES:
-            return Seen(job.record.state)
-        node = await read_node(self._engine, self._desk.cell, job.record.node)
-        return Seen(job.record.state, 0 if isinstance(node, Refusal) else node.record.away_until_ms)
+            return Seen(job.record.state, 0, job.ticket.job)
+        node_id = job.record.node
+        node = await self._desk.directory.at_home(node_id, lambda cell: read_node(self._engine, cell, node_id))
+        grace_ms = 0 if isinstance(node, Refusal) else node.record.away_until_ms
+        return Seen(job.record.state, grace_ms, job.ticket.job)
 
     async def answer(
         self, about: About, event: Event, sent: Sent | None, now_ms: int, way_ms: int | None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from lingua_scheduler.core.ids import name_of
 from lingua_scheduler.core.job_state import ENDS
 from lingua_scheduler.core.order import GAP_TIMEOUT, Order, Settled
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
@@ -144,6 +145,12 @@ class Ledger:
         """The first in line has its number, and is on its way. Its job has its id before there is the job."""
         return self._expect(index, self.line.take(), now_ms, job_id=job_id) + self._advance(now_ms)
 
+    def found(self, index: int, job_id: str) -> None:
+        """The job of this one has another id: it went to another cell than it was made for."""
+        known = self.sent.get(index)
+        if known is not None and known.job_id and name_of(known.job_id) == name_of(job_id):
+            known.job_id = job_id
+
     def not_numbered(self, refusal: Refusal, now_ms: int) -> list[Effect]:
         """The first in line may not go on; if the engine is away, nobody who stands there may."""
         refused = self.line.refuse(refusal, everybody=refusal.code in _AWAY)
@@ -213,7 +220,8 @@ class Ledger:
     def has_adopted(self, index: int, job_id: str) -> bool:
         """Whether it waits for this job of somebody else, under this number."""
         known = self.sent.get(index)
-        return known is not None and known.is_foreign and known.job_id == job_id and index in self.order.awaited
+        is_it = known is not None and known.is_foreign and name_of(known.job_id) == name_of(job_id)
+        return is_it and index in self.order.awaited
 
     def is_being_placed(self, index: int) -> bool:
         """Whether somebody here is placing it just now, and will say how that went."""
@@ -276,7 +284,7 @@ class Ledger:
     def _awaited(self, errand: Errand) -> Sent | None:
         """The utterance that a node speaks of, if it is one that is awaited, and not another with its number."""
         known = self.sent.get(errand.utterance_index)
-        if known is None or known.job_id != errand.job_id:
+        if known is None or name_of(known.job_id) != name_of(errand.job_id):
             return None
         return known if self.order.awaits(errand.utterance_index) else None
 

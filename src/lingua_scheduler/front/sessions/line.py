@@ -72,6 +72,11 @@ class Line:
         self._line[0].asked = True
         return self._line[0].said
 
+    @property
+    def first(self) -> Said | None:
+        """Who is next."""
+        return self._line[0].said if self._line else None
+
     def take(self) -> Said:
         """The first in line has its number."""
         return self._line.popleft().said

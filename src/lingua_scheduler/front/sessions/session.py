@@ -196,7 +196,9 @@ class Session:
         elif isinstance(index, Refusal):
             self.carry(self.talk.not_numbered(index, self._now()))
         else:
-            self.carry(self.talk.numbered(index, self._stage.new_job_id(self.talk.ledger.about.principal), self._now()))
+            ledger = self.talk.ledger
+            job_id = self._stage.new_job_id(ledger.about.principal, ledger.line.first)
+            self.carry(self.talk.numbered(index, job_id, self._now()))
 
     def _submit(self, submit: Submit) -> None:
         self._sessions.know_job(submit.job_id, self, submit.index)
@@ -214,22 +216,23 @@ class Session:
         enters, waits = partial(self._in_time, self._now()), partial(self._busy, submit.index)
         try:
             await self._saver.save()
-            refusal = await self._stage.place(self.talk.ledger.about, submit, enters, waits)
+            placed = await self._stage.place(self.talk.ledger.about, submit, enters, waits)
         except SessionTaken:
             self.replaced()
             return
         except LinguaError as error:
-            refusal = _not_accepted(error)
+            placed = _not_accepted(error)
             if isinstance(error, OutcomeUnknown):
                 ends = self._stage.carry if self.is_over else self._stage.withdraw
                 self._spawn(insist(partial(ends, submit.job_id), _PATIENCE_S), "settling what may have been placed")
         if self.is_over:
             # Whoever goes on with this session has seen the job, or will.
             return
-        if refusal is not None:
+        if isinstance(placed, Refusal):
             self._sessions.forget_job(submit.job_id)
-            self.carry(self.talk.refused(submit.index, refusal, self._now()))
+            self.carry(self.talk.refused(submit.index, placed, self._now()))
         else:
+            self.talk.ledger.found(submit.index, placed)
             self.carry(self.talk.placed(submit.index, self._now()))
 
     async def _in_time(self, said_ms: int) -> None:
@@ -263,6 +266,7 @@ class Session:
     async def _look(self, look: Look) -> None:
         seen = await self._stage.look(look.job_id)
         if not self.is_over:
+            self.talk.ledger.found(look.index, seen.job_id)
             self.carry(self.talk.seen(look.index, seen.state, seen.grace_until_ms, self._now()))
 
     async def job_ended(self, index: int, event: Ended) -> None:

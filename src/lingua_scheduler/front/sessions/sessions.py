@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from uuid_utils import uuid7
 
+from lingua_scheduler.core.ids import name_of
 from lingua_scheduler.core.owner import new_connection
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.front.background import Background
@@ -51,6 +52,7 @@ class Sessions:
         self.now = now or desk.clock
         self._instance_id = desk.instance_id
         self._by_id: dict[str, Session] = {}
+        #: By the name that a job has in whichever cell.
         self._by_job: dict[str, tuple[Session, int]] = {}
         #: Jobs of sessions that are not here any more. Another instance may go on with them, and is told what is heard.
         self._moved: dict[str, None] = {}
@@ -130,9 +132,9 @@ class Sessions:
         if self._by_id.get(session.id) is session:
             del self._by_id[session.id]
         for sent in session.talk.ledger.sent.values():
-            if self._by_job.get(sent.job_id, (None, 0))[0] is session:
-                del self._by_job[sent.job_id]
-                self._moved[sent.job_id] = None
+            if self._by_job.get(name_of(sent.job_id), (None, 0))[0] is session:
+                del self._by_job[name_of(sent.job_id)]
+                self._moved[name_of(sent.job_id)] = None
         while len(self._moved) > _MAX_MOVED:
             del self._moved[next(iter(self._moved))]
 
@@ -146,19 +148,19 @@ class Sessions:
 
     def know_job(self, job_id: str, session: Session, index: int) -> None:
         """A session waits for this job, which may not exist yet."""
-        self._by_job[job_id] = (session, index)
+        self._by_job[name_of(job_id)] = (session, index)
 
     def knows(self, job_id: str) -> bool:
         """Whether a session here waits for a job."""
-        return job_id in self._by_job
+        return name_of(job_id) in self._by_job
 
     def has_moved(self, job_id: str) -> bool:
         """Whether a session waited for it here that may live elsewhere by now."""
-        return job_id in self._moved
+        return name_of(job_id) in self._moved
 
     def forget_job(self, job_id: str) -> None:
         """Nobody waits for it any more."""
-        self._by_job.pop(job_id, None)
+        self._by_job.pop(name_of(job_id), None)
 
     def next_index(self, session_id: str) -> int:
         """No number below this one is left in a session that may live here, as far as is known here."""
@@ -185,6 +187,7 @@ class Sessions:
         """A job that was adopted has been placed."""
         session = self._adopter(session_id, index, job_id)
         if session is not None:
+            session.talk.ledger.found(index, job_id)
             session.carry(session.talk.placed(index, self.now()))
 
     def withdraw(self, session_id: str, index: int, job_id: str) -> None:
@@ -206,14 +209,14 @@ class Sessions:
 
     async def ended(self, event: Event) -> None:
         """A job has ended."""
-        known = self._by_job.get(event.job)
+        known = self._by_job.get(name_of(event.job))
         if known is not None:
             session, index = known
             await session.job_ended(index, event)
 
     async def refused(self, event: Event) -> None:
         """A job has waited in vain, and is gone. Whoever is still placing it is told better by its submitter."""
-        known = self._by_job.get(event.job)
+        known = self._by_job.get(name_of(event.job))
         if known is not None and not known[0].talk.ledger.is_being_placed(known[1]):
             session, index = known
             session.carry(session.talk.in_vain(index, self.now()))

@@ -1,0 +1,120 @@
+"""The directory of cells, as one instance knows it: which cells there are, and in which of them a node is at home.
+
+What is remembered here is only a hint, and may be old. Whoever is told by a cell that it knows no such node asks the
+directory itself before he believes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.views.home import HomeView, read_home
+from lingua_scheduler.views.routes import read_routes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from lingua_scheduler.store.engine import Engine
+    from lingua_scheduler.views.routes import Routes
+
+    Begin = Callable[[str], Awaitable[object]]
+
+T = TypeVar("T")
+
+#: So many homes are remembered.
+_MAX_HOMES: Final = 200_000
+
+
+class Directory:
+    """The cells and the homes. A fleet of one cell asks nobody."""
+
+    def __init__(self, engine: Engine, first: str, begin: Begin | None = None) -> None:
+        """`first` is the first cell of all. `begin` marks a cell as one of this release, before anybody is in it."""
+        self.engine = engine
+        #: The cell that every fleet has.
+        self.first = first
+        self._begin = begin
+        self._begun = {first}
+        self.cells: tuple[str, ...] = (first,)
+        self.version = 0
+        #: Its version went back: it is believed again when it was compared with all cells.
+        self.has_lost = False
+        #: Where nodes were last seen.
+        self.homes: dict[str, str] = {}
+        #: Told of each cell that was not known before.
+        self.has_grown: Callable[[], None] = _nobody
+
+    async def read(self) -> None:
+        """Which cells there are by now."""
+        self.learn(await read_routes(self.engine))
+
+    def learn(self, routes: Routes) -> bool:
+        """What the directory said; and whether it has lost something, which the surveyor has not put right yet.
+
+        One that was emptied has forgotten cells which are there all the same.
+        """
+        if routes.version < self.version:
+            self.has_lost = True
+        self.version = routes.version
+        self._know(cell for cell, _ in routes.cells)
+        return self.has_lost
+
+    def _know(self, cells: Iterable[str]) -> None:
+        known = {*self.cells, *cells}
+        if len(known) > len(self.cells):
+            self.cells = tuple(sorted(known, key=lambda cell: (len(cell), cell)))
+            self.has_grown()
+
+    @property
+    def is_one(self) -> bool:
+        """Whether there is only one cell, as far as is known."""
+        return len(self.cells) == 1
+
+    async def begin(self, cell: str) -> None:
+        """Before the first node comes into a cell."""
+        if cell not in self._begun:
+            if self._begin is not None:
+                await self._begin(cell)
+            self._begun.add(cell)
+        self._know((cell,))
+
+    # Homes.
+
+    async def at_home(self, node_id: str, ask: Callable[[str], Awaitable[T | Refusal]]) -> T | Refusal:
+        """Ask the cell in which the node is; if that does not know it, the one that the directory names now."""
+        cell = await self.home_of(node_id)
+        answer = await ask(cell)
+        if isinstance(answer, Refusal) and answer.code == "UNKNOWN_NODE":
+            home = await self.find(node_id)
+            if home != cell:
+                answer = await ask(home)
+        return answer
+
+    async def home_of(self, node_id: str) -> str:
+        """The cell in which a node was last seen; if nobody here has seen it, the directory is asked."""
+        return self.homes.get(node_id) or (self.first if self.is_one else await self.find(node_id))
+
+    async def find(self, node_id: str) -> str:
+        """Where the directory has the node; the first cell, if it knows none of this name."""
+        home = await read_home(self.engine, node_id)
+        if not isinstance(home, HomeView):
+            self.homes.pop(node_id, None)
+            return self.first
+        self.know_home(node_id, home.cell)
+        return home.cell
+
+    def know_home(self, node_id: str, cell: str) -> None:
+        """The node is in this cell."""
+        if len(self.homes) >= _MAX_HOMES:
+            self.homes.clear()
+        self.homes[node_id] = cell
+        self._know((cell,))
+
+    def forget_home(self, node_id: str) -> None:
+        """The node has left."""
+        self.homes.pop(node_id, None)
+
+
+def _nobody() -> None:
+    pass
