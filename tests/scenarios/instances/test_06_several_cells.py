@@ -1,0 +1,191 @@
+"""Ten nodes in cells of three, two instances, on one server and on a Cluster, where cells are on several primaries."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from lingua_scheduler.core.rules import Rules
+from lingua_scheduler.store.engine import Engine
+from lingua_scheduler.views.audit import audit_whole
+from lingua_scheduler.views.cell import read_cell
+from lingua_scheduler.views.routes import read_routes
+from tests.support.house import Scheduler, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from lingua_scheduler.core.cell import Cell
+    from tests.support.people import Node
+
+NODES = 10
+CAPACITY = 3
+
+
+class Fleet:
+    """Two instances, the nodes at their doors, and a look past both."""
+
+    def __init__(self, here: Scheduler, there: Scheduler, engine: Engine, stack: AsyncExitStack) -> None:
+        self.here = here
+        self.there = there
+        self.engine = engine
+        self._stack = stack
+        self.nodes: dict[str, Node] = {}
+
+    async def join(self, node_id: str, at: Scheduler, **said: Any) -> None:
+        node = await self._stack.enter_async_context(at.node(node_id))
+        await node.register(slots=1, **said)
+        await node.is_ready()
+        self.nodes[node_id] = node
+
+    async def fill(self) -> None:
+        """All come at once, half of them here and half there."""
+        doors = (self.here, self.there)
+        await asyncio.gather(*(self.join(f"node-{n}", doors[n % 2]) for n in range(NODES)))
+
+    async def cells(self) -> dict[str, Cell]:
+        names = [cell for cell, _ in (await read_routes(self.engine)).cells]
+        return {name: await read_cell(self.engine, name) for name in sorted(names)}  # type: ignore[misc] # they are named
+
+    async def homes(self) -> dict[str, str]:
+        return {node_id: name for name, cell in (await self.cells()).items() for node_id in cell.nodes}
+
+    async def finish(self, placed: dict[str, Any], at: Scheduler) -> None:
+        node = self.nodes[placed["node_id"]]
+        await node.result(await node.job(job_id=placed["job_id"]))
+        assert (await at.ended(placed["job_id"]))["state"] == "FINISHED"
+
+
+@pytest.fixture(params=["plain", "cluster"])
+async def fleet(request: pytest.FixtureRequest) -> AsyncIterator[Fleet]:
+    url, prefix = request.getfixturevalue(request.param).url, f"test:{secrets.token_hex(6)}"
+    settings = {
+        "LINGUA_ENGINE__KEY_PREFIX": prefix,
+        "LINGUA_CELL__CELL_CAPACITY": str(CAPACITY),
+        "LINGUA_INSTANCE__PRESENCE_TTL_MS": "1500",
+        "LINGUA_INSTANCE__PRESENCE_BEAT_MS": "300",
+    }
+    async with (
+        await Engine.connect(url, prefix, msgspec.msgpack.encode(Rules()), timeout_ms=10_000) as engine,
+        Scheduler(url, **settings) as here,
+        Scheduler(url, **settings) as there,
+        AsyncExitStack() as stack,
+    ):
+        fleet = Fleet(here, there, engine, stack)
+        yield fleet
+        cells = await fleet.cells()
+        for name in cells:
+            assert await audit_whole(engine, name, overdue_ms=10_000) == []
+        seen = [node_id for cell in cells.values() for node_id in cell.nodes]
+        assert len(seen) == len(set(seen))
+
+
+async def test_the_fleet_grows_by_itself_and_every_slot_of_it_is_found(fleet: Fleet) -> None:
+    await fleet.fill()
+    cells = await fleet.cells()
+    assert len(cells) == 4
+    assert sorted(len(cell.nodes) for cell in cells.values()) == [1, 3, 3, 3]
+    doors = (fleet.here, fleet.there)
+    for _ in range(2):
+        placed = await asyncio.gather(*(doors[n % 2].dispatch(f"room-{n}") for n in range(NODES)))
+        assert {one["node_id"] for one in placed} == fleet.nodes.keys()
+        for door in doors:
+            refused = await door.dispatch("one-too-many", status=503)
+            assert refused["error"] == "ALL_CANDIDATES_FULL_OR_FAILED"
+        # Whichever ends first, its slot is found, from the other door.
+        await fleet.finish(placed[0], fleet.here)
+        again = await fleet.there.dispatch("again")
+        assert again["node_id"] == placed[0]["node_id"]
+        await asyncio.gather(*(fleet.finish(one, fleet.there) for one in [*placed[1:], again]))
+    listed = await fleet.there.get("/v1/nodes?limit=100")
+    assert [node["node_id"] for node in listed["nodes"]] == sorted(fleet.nodes)
+    stats = await fleet.here.get("/api/v1/stats")
+    assert (stats["slots"]["total"], stats["jobs"]["finished_total"]) == (NODES, 2 * NODES + 2)
+    pool = await fleet.here.get("/v1/pools/en/zh")
+    assert pool["nodes"] == NODES
+    explained = await fleet.there.get("/v1/explain?src=en&tgt=zh&limit=4")
+    assert [node["node_id"] for node in explained["nodes"]] == sorted(fleet.nodes)[:4]
+
+
+async def test_sessions_speak_to_all_cells(fleet: Fleet) -> None:
+    await fleet.fill()
+    async with fleet.here.client() as client:
+        await client.init()
+        for index in range(NODES):
+            await client.utter(index)
+        jobs = {node_id: await node.job() for node_id, node in fleet.nodes.items()}
+        for node_id, node in fleet.nodes.items():
+            await node.result(jobs[node_id])
+        for index in range(NODES):
+            assert (await client.end_of(index))["type"] == "translation_result"
+
+
+async def test_who_leaves_gives_its_place_to_another_and_may_come_back(fleet: Fleet) -> None:
+    await fleet.fill()
+    home = (await fleet.homes())["node-3"]
+    said = {"node_id": "poller", "semantic_langs": ["en", "zh"], "max_concurrent_jobs": 1}
+    first = await fleet.here.post("/v1/node/register", said)
+    offline = {"node_id": "poller", "epoch": first["epoch"]}
+    assert await fleet.there.post("/v1/node/offline", offline) == {"ok": True}
+    assert "poller" not in await fleet.homes()
+    again = await fleet.there.post("/v1/node/register", said)
+    assert (await fleet.homes())["poller"] == again["cell"]
+    await fleet.here.post("/v1/node/heartbeat", {"node_id": "poller", "epoch": again["epoch"]})
+    assert (await fleet.homes())["node-3"] == home
+    drained = await fleet.here.post("/v1/nodes/node-3/drain", {})
+    assert drained["intent"] == "draining"
+    shown = await fleet.there.get("/v1/nodes/node-3")
+    assert shown["intent"] == "draining"
+
+
+async def test_an_instance_is_killed_and_its_nodes_are_where_they_were(fleet: Fleet) -> None:
+    await fleet.fill()
+    homes = await fleet.homes()
+    placed = await asyncio.gather(*(fleet.here.dispatch(f"room-{n}") for n in range(NODES)))
+    theirs = [f"node-{n}" for n in range(1, NODES, 2)]
+    jobs = {node_id: await fleet.nodes[node_id].job() for node_id in theirs}
+    await fleet.there.stop(signal.SIGKILL)
+
+    async def come_back(node_id: str) -> None:
+        old = fleet.nodes[node_id]
+        await old.gone()
+        node = await fleet._stack.enter_async_context(fleet.here.node(node_id))
+        running = [{"job_id": jobs[node_id]["job_id"], "attempt_id": 1}]
+        await node.register(slots=1, epoch=old.epoch, running=running)
+        await node.is_ready()
+        await node.result(jobs[node_id])
+
+    await asyncio.gather(*(come_back(node_id) for node_id in theirs))
+    for one in placed:
+        if one["node_id"] not in theirs:
+            await fleet.nodes[one["node_id"]].result(await fleet.nodes[one["node_id"]].job(job_id=one["job_id"]))
+        ended = await fleet.here.ended(one["job_id"])
+        assert (ended["state"], ended["attempt_id"]) == ("FINISHED", 1)
+    assert await fleet.homes() == homes
+
+
+async def test_a_rare_pair_is_found_and_a_job_that_waits_goes_where_a_slot_is_free(fleet: Fleet) -> None:
+    await fleet.fill()
+    rare = {"asr_languages": ["is"], "semantic_languages": ["is"], "tts_languages": ["fo"]}
+    await fleet.join("rare", fleet.there, language_capabilities=rare)
+    for door in (fleet.here, fleet.there):
+        placed = await door.dispatch(src_lang="is", tgt_lang="fo")
+        assert placed["node_id"] == "rare"
+        await fleet.finish(placed, door)
+    held = [await fleet.here.dispatch(f"room-{n}") for n in range(NODES)]
+    waits = asyncio.create_task(fleet.there.dispatch("patient", options={"wait_ms": 15_000}))
+
+    async def somebody_waits() -> bool:
+        return any(job.state == "WAITING" for cell in (await fleet.cells()).values() for job in cell.jobs.values())
+
+    await eventually(somebody_waits)
+    await fleet.finish(held[4], fleet.here)
+    placed = await waits
+    assert placed["node_id"] == held[4]["node_id"]
+    await asyncio.gather(*(fleet.finish(one, fleet.here) for one in [*held[:4], *held[5:], placed]))
