@@ -133,6 +133,48 @@ class TestNodes:
         assert cell_in(await there.submit("en", "de")) == "c2"
 
 
+class TestOneCell:
+    """A small fleet is one cell, and pays nothing for there being such a thing."""
+
+    async def test_a_dispatch_is_one_call_and_so_is_a_heartbeat(self, world: World, here: Instance) -> None:
+        await fill(here, 2)
+        engine = meddled(world.engine)
+        small = Instance(engine)
+        assert cell_in(await small.submit()) == CELL
+        assert engine.ran == ["dispatch"]
+        assert not isinstance(await hear_beat(small.directory, "n1"), Refusal)
+        assert engine.ran == ["dispatch", "heartbeat"]
+
+    async def test_a_refusal_reads_the_directory_once_and_so_does_who_begins_to_wait(
+        self, world: World, here: Instance
+    ) -> None:
+        await fill(here, 1)
+        await here.submit()
+        engine = meddled(world.engine)
+        small = Instance(engine)
+        assert cell_in(await small.submit()) == "ALL_CANDIDATES_FULL_OR_FAILED"
+        assert engine.ran == ["dispatch", "routes"]
+        waits = asyncio.create_task(small.submit(wait_ms=30_000))
+        await engine.until("whereabouts")
+        assert engine.ran[2:5] == ["dispatch", "routes", "whereabouts"]
+        waits.cancel()
+        await asyncio.wait([waits])
+
+    async def test_in_several_cells_a_dispatch_is_one_call_once_its_pair_is_known(
+        self, world: World, here: Instance
+    ) -> None:
+        for n in range(6):
+            await here.join(f"n{n}", max_concurrent_jobs=100)
+        engine = meddled(world.engine)
+        large = Instance(engine)
+        await large.directory.read()
+        await large.submit()
+        del engine.ran[:]
+        for _ in range(20):
+            assert isinstance(await large.submit(), Submitted)
+        assert engine.ran == ["dispatch"] * 20
+
+
 class TestJobs:
     async def test_a_job_is_placed_wherever_there_is_room_and_refused_only_by_all(
         self, here: Instance, there: Instance

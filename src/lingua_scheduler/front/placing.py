@@ -178,6 +178,7 @@ class Placer:
         on; and when the wait is over all cells are asked once more.
         """
         clock = asyncio.get_running_loop().time
+        began = clock()
         waits, looked_at, heard = Waits(0, min(ask.wanted.wait_ms, ask.limits.timeout_ms)), clock(), None
         while True:
             await ear.listen(_pause_ms(waits))
@@ -185,7 +186,8 @@ class Placer:
             try:
                 seen: Waits | At | Placed | Refusal = await self._look(way)
                 if isinstance(seen, Waits) and seen.left_ms > 0:
-                    seen = await self._go_on(way, ask, tags, seen) or seen
+                    left = _left(ask, int((clock() - began) * 1000), seen.left_ms)
+                    seen = await self._go_on(way, left, tags, seen) or seen
             except (DependencyDown, OutcomeUnknown) as away:
                 if (clock() - looked_at) * 1000 > waits.left_ms + _SELDOM_MS:
                     raise OutcomeUnknown(f"job {way.job_id} waited, and the engine went away: {away}") from away
@@ -213,11 +215,10 @@ class Placer:
         cell = self._seeker.routes.with_room(pair, but=way.cell)
         if cell is None:
             return None
-        left = _left(ask, waits)
-        answer = await self._seeker.move(way, cell, left, tags, waits.left_ms)
+        answer = await self._seeker.move(way, cell, ask, tags, waits.left_ms)
         if isinstance(answer, Refusal):
             # It cannot even wait there: it goes back to where it waited.
-            answer = await self._seeker.seek(way, left, tags, NO_HINTS)
+            answer = await self._seeker.seek(way, ask, tags, NO_HINTS)
         return answer if isinstance(answer, Placed) else Waits(waits.waited_ms, waits.left_ms)
 
     async def _in_vain(self, way: Way, ask: Ask, tags: Tags, refusal: Refusal) -> Submitted | Refusal:
@@ -250,12 +251,10 @@ def _pause_ms(waits: Waits) -> int:
     return min(max(waits.waited_ms, _OFTEN_MS), _SELDOM_MS, waits.left_ms + _OFTEN_MS)
 
 
-def _left(ask: Ask, waits: Waits) -> Ask:
+def _left(ask: Ask, waited_ms: int, left_ms: int) -> Ask:
     """The same ask for a job that has waited already: it has that much less time, and keeps its place in every line."""
-    limits = msgspec.structs.replace(ask.limits, timeout_ms=max(1, ask.limits.timeout_ms - waits.waited_ms))
-    return msgspec.structs.replace(
-        ask, limits=limits, wanted=msgspec.structs.replace(ask.wanted, wait_ms=max(1, waits.left_ms))
-    )
+    limits = msgspec.structs.replace(ask.limits, timeout_ms=max(1, ask.limits.timeout_ms - waited_ms))
+    return msgspec.structs.replace(ask, limits=limits, wanted=msgspec.structs.replace(ask.wanted, wait_ms=left_ms))
 
 
 def _told(way: Way, answer: Placed | Refusal) -> Submitted | Refusal:

@@ -119,7 +119,7 @@ ROUTES: Final = (
         answers=RegisterAnswer,
         reads=read_register,
         begins=True,
-        refuses=("INVALID_CAPABILITY_SCHEMA", "NODE_ID_CONFLICT", "CELL_FULL"),
+        refuses=("INVALID_CAPABILITY_SCHEMA", "NODE_ID_CONFLICT", "CELL_FULL", "HOME_GONE"),
         tag="nodes",
     ),
     Route(

@@ -21,13 +21,14 @@ from lingua_scheduler.operate.demo.plan import conversations_of, fleet_of, proce
 from lingua_scheduler.operate.demo.tally import Tally, discrepancies, report
 from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.views.audit import audit_whole
-from lingua_scheduler.views.counts import Counts, read_counts
-from lingua_scheduler.views.fleet import read_fleet
+from lingua_scheduler.views.fleet import Fleet, fleet_everywhere
+from lingua_scheduler.views.routes import read_routes
 from lingua_scheduler.views.slots import slots_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from lingua_scheduler.core.audit import Violation
     from lingua_scheduler.operate.demo.begin import Show
     from lingua_scheduler.operate.demo.screen import Screen
 
@@ -154,7 +155,9 @@ class Play:
     async def _look(self, engine: Engine, place: Place) -> None:
         """One picture, if there is a fleet to be seen: an engine that is away for a moment is shown when it is back."""
         try:
-            fleet, nodes = await asyncio.gather(read_fleet(engine, _CELL), slots_in(engine, _CELL))
+            cells = await self._cells(engine)
+            fleet = await fleet_everywhere(engine, cells)
+            nodes = await asyncio.gather(*(slots_in(engine, cell) for cell in cells))
         except LinguaError:
             return
         if isinstance(fleet, Refusal) or self._is_closing:
@@ -169,12 +172,16 @@ class Play:
                 is_draining=self._over.is_set(),
                 tally=self._tally,
                 fleet=fleet,
-                nodes=nodes,
+                nodes=[node for some in nodes for node in some],
                 languages=self._languages,
                 pulse=self._pulse,
                 news=list(self._news),
             )
         )
+
+    async def _cells(self, engine: Engine) -> list[str]:
+        """All cells; the first is there also before any node is."""
+        return [cell for cell, _ in (await read_routes(engine)).cells] or [_CELL]
 
     # From the first word to the last.
 
@@ -199,10 +206,15 @@ class Play:
             self._wrong += [child.obituary() for child, well in zip(there, went_well, strict=True) if not well]
 
     async def _judge(self, engine: Engine) -> int:
-        violations = await audit_whole(engine, _CELL)
-        counts = await read_counts(engine, _CELL)
-        assert isinstance(violations, list)  # noqa: S101 - the cell's name is right
-        assert isinstance(counts, Counts)  # noqa: S101 - the same
+        cells = await self._cells(engine)
+        violations: list[Violation] = []
+        for cell in cells:
+            found = await audit_whole(engine, cell)
+            assert isinstance(found, list)  # noqa: S101 - the cell's name is right
+            violations += found
+        fleet = await fleet_everywhere(engine, cells)
+        assert isinstance(fleet, Fleet)  # noqa: S101 - the same
+        counts = fleet.counts
         wrong = self._wrong + discrepancies(self._tally, counts) + [str(violation) for violation in violations]
         said = report(self._tally, counts) | {"audit_violations": len(violations)}
         self._screen.end(said, wrong)

@@ -1,0 +1,67 @@
+"""In which order cells are asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, cast
+
+from lingua_scheduler.core.pair import Pair
+from lingua_scheduler.front.directory import Directory
+from lingua_scheduler.front.routes import RouteBook, Ways
+from lingua_scheduler.views.routes import Routes
+
+if TYPE_CHECKING:
+    from lingua_scheduler.store.engine import Engine
+
+EN_ZH = Pair("en", "zh")
+
+
+def book(**room: int) -> RouteBook:
+    """Of a fleet whose cells had so much room."""
+    directory = Directory(cast("Engine", None), "c0")
+    directory.learn(Routes(1, [(cell, 1) for cell in room], []))
+    routes = RouteBook(directory)
+    routes._known[str(EN_ZH)] = 1, Ways(list(room), [])
+    routes._room = {(str(EN_ZH), cell): number for cell, number in room.items()}
+    return routes
+
+
+async def test_cells_are_drawn_by_how_much_room_they_have() -> None:
+    routes = book(c0=1, c1=3, c2=0)
+    first = Counter([(await routes.ordered(EN_ZH, ["c0", "c1", "c2"]))[0] for _ in range(2_000)])
+    assert first["c2"] == 0
+    assert 300 < first["c0"] < 700
+    assert {(await routes.ordered(EN_ZH, ["c2", "c1", "c0"]))[2] for _ in range(50)} == {"c2"}
+
+
+async def test_those_that_are_wished_for_come_first_if_they_serve_it() -> None:
+    routes = book(c0=1, c1=100, c2=0)
+    for _ in range(20):
+        assert (await routes.ordered(EN_ZH, ["c0", "c1", "c2"], ["c7", "c2", "c0", "c2"])) == ["c2", "c0", "c1"]
+
+
+async def test_a_cell_that_refused_has_no_room() -> None:
+    routes = book(c0=9, c1=1)
+    routes.refused(EN_ZH, "c0")
+    assert {(await routes.ordered(EN_ZH, ["c0", "c1"]))[0] for _ in range(20)} == {"c1"}
+    assert routes.with_room(EN_ZH, but="c1") is None
+    assert routes.with_room(EN_ZH, but="c0") == "c1"
+
+
+def test_a_job_begins_where_there_is_room_or_in_the_first_cell_if_nobody_knows() -> None:
+    routes = book(c0=0, c1=5)
+    assert {routes.begin_at("en", "zh") for _ in range(20)} == {"c1"}
+    assert routes.begin_at("en-GB", "zh-Hans") == "c1"
+    assert routes.begin_at("en", "fr") == "c0"
+    assert routes.begin_at("?", "zh") == "c0"
+
+
+def test_a_version_that_goes_back_is_a_directory_that_has_lost_something() -> None:
+    directory = Directory(cast("Engine", None), "c0")
+    grown: list[tuple[str, ...]] = []
+    directory.has_grown = lambda: grown.append(directory.cells)
+    assert not directory.learn(Routes(7, [("c10", 1), ("c2", 1), ("c0", 1)], []))
+    assert grown == [("c0", "c2", "c10")]
+    assert directory.learn(Routes(6, [], []))
+    assert directory.cells == ("c0", "c2", "c10")
+    assert directory.learn(Routes(9, [], []))
