@@ -71,8 +71,11 @@ class Facts:
         )
 
 
-#: What a node can do to an utterance by itself.
-_ON_NODES: Final = frozenset({"job_failed", "job_timeout", "gap_timeout"})
+#: A client that hears these has its session; and for so long after that it may come back.
+_MEETS: Final = frozenset({"opened", "resumed", "heard"})
+_RESUME_WINDOW_S: Final = 120.0
+#: What a node can do to an utterance by itself, or an engine that is late because the machine is busy.
+_BY_OTHERS: Final = frozenset({"job_failed", "job_timeout", "gap_timeout", "scheduler_dependency_down"})
 #: An old primary may confirm something for so long after it has a successor, and the director sees that so much later.
 _NOTICED_S: Final = 3.0
 
@@ -207,10 +210,14 @@ def in_turn(facts: Facts) -> Iterator[Violation]:
 
 
 def no_session_is_lost(facts: Facts) -> Iterator[Violation]:
-    """S13, S15: who comes back in time goes on."""
-    for event in facts.by["session_lost"]:
-        detail = f"{event.session} came back with its token and was sent away ({event.more['code']})"
-        yield Violation("S15 session lost", detail, event.at_s, session=event.session, since_s=0.0)
+    """S13, S15: who comes back within the resume window goes on."""
+    met: dict[str, float] = {}
+    for event in facts.events:
+        if event.what in _MEETS:
+            met[event.session] = event.at_s
+        elif event.what == "session_lost" and event.at_s - met.get(event.session, event.at_s) < _RESUME_WINDOW_S:
+            detail = f"{event.session} came back with its token and was sent away ({event.more['code']})"
+            yield Violation("S15 session lost", detail, event.at_s, session=event.session, since_s=0.0)
 
 
 def not_lost(facts: Facts) -> Iterator[Violation]:
@@ -249,10 +256,10 @@ def everybody_is_answered(facts: Facts) -> Iterator[Violation]:
 
 
 def restarts_are_invisible(facts: Facts) -> Iterator[Violation]:
-    """Of a rolling restart nobody who speaks notices: what is missing meanwhile failed on its nodes."""
+    """Of a rolling restart nobody who speaks notices: what is missing meanwhile is missing for another reason."""
     for begun, ended in zip(facts.by["restart_begins"], facts.by["restart_ends"], strict=False):
         for event in facts.by["heard"]:
-            is_missing = event.more["kind"] == MISSING and event.more["reason"] not in _ON_NODES
+            is_missing = event.more["kind"] == MISSING and event.more["reason"] not in _BY_OTHERS
             if is_missing and begun.at_s <= event.at_s <= ended.at_s:
                 detail = f"{event.session} misses {event.index} ({event.more['reason']})"
                 yield Violation("restart noticed", detail, event.at_s, session=event.session)

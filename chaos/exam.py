@@ -122,7 +122,7 @@ class Exam:
             async with instance.busy:
                 await instance.end()
                 await instance.start()
-        await self.fleet_is_back()
+            await self.fleet_is_back()
         self._stage.pen.write("restart_ends")
 
     async def _epochs(self) -> dict[str, str]:

@@ -104,13 +104,15 @@ class Nemesis:
     async def _retry_storm(self, _fault: Fault) -> None:
         self._callers.storm()
 
-    # Instances.
+    # Instances. One that somebody is at already is left alone: what waits for it would keep it down for minutes.
 
     def _instance(self, fault: Fault) -> Instance:
         return self._stage.instances[fault.whom % len(self._stage.instances)]
 
     async def _instance_kill(self, fault: Fault) -> None:
         instance = self._instance(fault)
+        if instance.busy.locked():
+            return
         async with instance.busy:
             await instance.kill()
             await asyncio.sleep(fault.lasts_s)
@@ -118,12 +120,16 @@ class Nemesis:
 
     async def _instance_sleep(self, fault: Fault) -> None:
         instance = self._instance(fault)
+        if instance.busy.locked():
+            return
         async with instance.busy:
             if instance.process is not None:
                 await asleep([instance.process.pid], fault.lasts_s)
 
     async def _rolling_restart(self, _fault: Fault) -> None:
         for instance in self._stage.instances:
+            if instance.busy.locked():
+                continue
             async with instance.busy:
                 await instance.end()
                 await instance.start()
@@ -131,6 +137,8 @@ class Nemesis:
     async def _wrong_clock(self, fault: Fault) -> None:
         """Everybody's time is the engine's."""
         instance = self._instance(fault)
+        if instance.busy.locked():
+            return
         async with instance.busy:
             await instance.end()
             await instance.start(AN_HOUR_S if fault.share < 1 / 2 else -AN_HOUR_S)

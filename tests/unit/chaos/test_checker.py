@@ -156,6 +156,12 @@ class TestLost:
         lost = ("session_lost", {"session": "s1", "code": 4404, "open": [0]})
         assert rules(history(said(0), lost)) == ["S15 session lost"]
 
+    def test_who_was_away_for_too_long_has_lost_his_session_himself(self) -> None:
+        opened, lost = ("opened", {"session": "s1"}), ("session_lost", {"session": "s1", "code": 4404, "open": []})
+        elsewhere = [("opened", {"session": f"s{number}"}) for number in range(2, 140)]
+        assert rules(history(opened, *elsewhere, lost)) == []
+        assert rules(history(opened, *elsewhere[:100], lost)) == ["S15 session lost"]
+
     def test_nobody_knows_of_what_timed_out(self) -> None:
         assert rules(history(("asked", {"request": "r1"}), ("unknown", {"request": "r1", "why": "timeout"}))) == []
 
