@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.cell import Cell
+from lingua_scheduler.core.records import Event
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.front.pairing import offer_pairing
 from lingua_scheduler.front.upgrade import SocketProtocol
@@ -134,6 +135,17 @@ async def test_results_come_in_order_however_the_nodes_answer(instance: Open) ->
         for index in (2, 1, 0):
             await n1.result(jobs[index], **translate(jobs[index]))
         assert outcomes(await ann.answers(3)) == [(0, "meant 0"), (1, "meant 1"), (2, "meant 2")]
+
+
+async def test_an_end_that_the_engine_has_forgotten_is_no_end(instance: Open) -> None:
+    """It was told of by a primary that is none any more: the job goes on, and ends again."""
+    async with node(instance, answer=keep) as n1, client(instance) as ann:
+        await ann.begin()
+        await ann.utter(0)
+        job = await n1.job()
+        await instance.desk.sessions.ended(Event("ended", job["job_id"], 1, "n1", "", "it failed", 0))
+        await n1.result(job, **translate(job))
+        assert outcomes(await ann.answers(1)) == [(0, "meant 0")]
 
 
 async def test_a_refused_utterance_is_told_at_once_and_missing_in_its_turn(instance: Open) -> None:

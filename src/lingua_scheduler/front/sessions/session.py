@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import LinguaError, OutcomeUnknown
+from lingua_scheduler.core.job_state import ENDS
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.front.background import insist
 from lingua_scheduler.front.sessions.effects import (
@@ -270,9 +271,12 @@ class Session:
             self.carry(self.talk.seen(look.index, seen.state, seen.grace_until_ms, self._now()))
 
     async def job_ended(self, index: int, event: Ended) -> None:
-        """The relay says that a job has ended. Only of one that went wrong it says why: how, is to be seen."""
+        """The relay says that a job has ended. Only of one that went wrong it says why: how, is to be seen.
+
+        If an engine that failed over knows nothing of that end, the job will have another.
+        """
         state = (await self._stage.look(event.job)).state if event.detail else "FINISHED"
-        if state is not None and not self.is_over:
+        if state in ENDS and not self.is_over:
             self.carry(self.talk.ended(index, state, self._now()))
 
     # Answers.
