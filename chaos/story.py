@@ -40,14 +40,14 @@ def _concerns(violation: Violation, event: Event) -> bool:
     if violation.request and event.request == violation.request:
         return True
     is_session = bool(violation.session) and event.session == violation.session
-    return is_session and not violation.jobs
+    return is_session and not violation.jobs and event.what != "job_is"
 
 
 def _is_life(violation: Violation, told: list[Event], event: Event) -> bool:
     """How those came and went who play in it."""
     if event.what not in _LIFE:
         return False
-    nodes = {violation.node} if violation.node else {one.node for one in told if one.node}
+    nodes = {violation.node} if violation.node else {one.node for one in told if one.node and violation.jobs}
     return (bool(event.node) and event.node in nodes) or (bool(event.session) and event.session == violation.session)
 
 

@@ -29,6 +29,19 @@ def test_an_oversold_node_is_told_by_its_jobs_and_what_was_broken_meanwhile() ->
     ]
 
 
+def test_a_session_is_told_by_what_it_said_and_heard() -> None:
+    events = [
+        Event(1.0, "crowd-0", "opened", session="s1"),
+        Event(2.0, "crowd-0", "said", session="s1", index=0),
+        Event(3.0, "n1.1", "up", node="n1", more={"slots": 1}),
+        Event(3.1, "n1.1", "begin", node="n1", job="c0.a", attempt=1, session="s1", index=0),
+        Event(4.0, "crowd-0", "session_lost", session="s1", more={"code": 4404, "open": [0]}),
+        Event(5.0, "director", "job_is", job="c0.a", node="n1", session="s1", more={"state": "FINISHED"}),
+    ]
+    (violation,), _ = check(events, Expect(is_over=False))
+    assert [line.split()[3] for line in story_of(violation, events)] == ["opened", "said", "begin", "session_lost"]
+
+
 def test_a_long_story_keeps_its_end() -> None:
     looks = [
         Event(float(n), "director", "seen", job="c0.a", attempt=1, more={"state": "FAILED", "text": None})
