@@ -17,7 +17,7 @@ import uvloop
 from rich.console import Console
 
 from bench.amounts import IS_BRIEF
-from bench.cluster import crossing, failover, instance_kills, node_kills
+from bench.cluster import crossing, failover, instance_kills, node_kills, primaries
 from bench.cluster.tables import show
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ KEYS: Final = (
     "failover_outage_ms",
     "jobs_confirmed_under_failover",
     "jobs_lost_by_failover",
+    "engine_cpu_us_per_job_on_busiest_primary",
+    "busiest_primary_times_primaries",
+    "busiest_primary_times_primaries_max",
 )
 #: What the run is held against: no more than this.
 BOUNDS: Final = {
@@ -46,6 +49,8 @@ BOUNDS: Final = {
     "node_kills_over_1_s": 0,
     "jobs_lost_by_instance_kills": 0,
     "jobs_lost_by_failover": 0,
+    # A job costs the busiest of n primaries an n-th of what it costs one, and a quarter more at most.
+    "busiest_primary_times_primaries_max": 1.25,
 }
 #: A part that takes longer is given up.
 PATIENCE_S: Final = 300
@@ -55,6 +60,7 @@ PARTS: Final[dict[str, tuple[str, Part]]] = {
     "nodes": ("nodes that are killed", node_kills.measure),
     "instances": ("instances that are killed", instance_kills.measure),
     "failover": ("primaries of a Cluster that are killed", failover.measure),
+    "primaries": ("one, two and three primaries", primaries.measure),
 }
 
 

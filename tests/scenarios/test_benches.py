@@ -48,7 +48,7 @@ def test_the_doors() -> None:
     assert found["bytes_per_socket"] is not None
 
 
-@pytest.mark.parametrize("part", ["crossing", "nodes", "instances", "failover"])
+@pytest.mark.parametrize("part", ["crossing", "nodes", "instances", "failover", "primaries"])
 def test_several_instances(part: str) -> None:
     found = brief("cluster", "--only", part)
     assert set(KEYS) < set(found)
@@ -60,6 +60,10 @@ def test_several_instances(part: str) -> None:
         "failover": {
             *("failovers", "failover_outage_ms", "cluster_node_timeout_ms"),
             *("jobs_confirmed_under_failover", "jobs_lost_by_failover"),
+        },
+        "primaries": {
+            *("engine_cpu_us_per_job_on_busiest_primary", "busiest_primary_times_primaries"),
+            "busiest_primary_times_primaries_max",
         },
     }
     assert told == expected[part], found
