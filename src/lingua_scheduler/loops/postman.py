@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
@@ -15,6 +14,7 @@ from lingua_scheduler.flows.bury import bury
 from lingua_scheduler.flows.collect import collect, collect_again, collect_pending
 from lingua_scheduler.flows.mail import parcels
 from lingua_scheduler.flows.settle import settle
+from lingua_scheduler.loops.lines import Lines
 from lingua_scheduler.loops.loop import Loop, refused
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Postman(Loop):
         self._pauses_s = (pauses_ms[0] / 1000, pauses_ms[1] / 1000)
         #: Everything that is taken and not settled: it is on its way, or has its pause, or is about to be settled.
         self._held: set[str] = set()
-        self._lines: dict[str, deque[Parcel]] = {}
+        self._lines = Lines(self._carry)
         self._on_way = 0
         self._walks: set[Walk] = set()
         #: How many are handled, and not yet settled.
@@ -114,24 +114,18 @@ class Postman(Loop):
         """See to it that a letter which was taken out of any inbox is handled."""
         if parcel.id not in self._held:
             self._held.add(parcel.id)
-            self._carry(parcel)
+            self._stand(parcel)
 
-    def _carry(self, parcel: Parcel) -> None:
+    def _stand(self, parcel: Parcel) -> None:
         self._on_way += 1
-        about = parcel.letter.about
-        line = self._lines.get(about)
-        if line is not None:
-            line.append(parcel)
-            return
-        line = self._lines[about] = deque((parcel,))
-        self._walk(self._carry_all(about, line), parcel)
+        self._lines.stand(parcel.letter.about, parcel)
 
-    async def _carry_all(self, about: str, line: deque[Parcel]) -> None:
-        while line:
-            await self._handle(line.popleft())
+    async def _carry(self, parcel: Parcel) -> None:
+        try:
+            await self._handle(parcel)
+        finally:
             self._on_way -= 1
             self._moved.set()
-        del self._lines[about]
 
     async def _handle(self, parcel: Parcel) -> None:
         hand_over = self._hand_over if parcel.instance == self.instance_id else self._re_route
@@ -162,7 +156,7 @@ class Postman(Loop):
         if isinstance(again, Refusal):
             raise refused(again)
         if again.letters:
-            self._carry(*parcels(parcel.instance, again.letters))
+            self._stand(*parcels(parcel.instance, again.letters))
         else:
             self._held.discard(parcel.id)
 
@@ -217,5 +211,6 @@ class Postman(Loop):
         while self._settling:
             self._moved.clear()
             await self._moved.wait()
+        self._lines.cancel()
         for walk in list(self._walks):
             walk.cancel()

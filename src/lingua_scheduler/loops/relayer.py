@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.core.walk import Walk
 from lingua_scheduler.flows.relay import relay
+from lingua_scheduler.loops.lines import Lines
 from lingua_scheduler.loops.loop import Loop, refused
 
 if TYPE_CHECKING:
@@ -41,10 +40,8 @@ class Relayer(Loop):
         self._engine = engine
         self._cell = cell
         self._hand_over = hand_over
-        #: What is on its way; and by what it is about, what follows the one that is being handed over.
         self._on_way: set[Event] = set()
-        self._lines: dict[str, deque[Event]] = {}
-        self._walks: set[Walk] = set()
+        self._lines = Lines(self._carry)
         self._handed_over: list[Event] = []
         #: Set when something is not on its way any more.
         self._moved = asyncio.Event()
@@ -59,7 +56,8 @@ class Relayer(Loop):
         for event in events:
             # One that takes longer than its lease comes back while it is still on its way.
             if event not in self._on_way:
-                self._carry(event)
+                self._on_way.add(event)
+                self._lines.stand(event.job or event.node, event)
         return bool(events) or room == 0
 
     async def __aexit__(
@@ -67,8 +65,7 @@ class Relayer(Loop):
     ) -> None:
         """What is on its way is given up and comes back; what was handed over is confirmed, if the engine is there."""
         await super().__aexit__(kind, error, trace)
-        for walk in list(self._walks):
-            walk.cancel()
+        self._lines.cancel()
         if self._handed_over:
             try:
                 await self._relay(0)
@@ -86,32 +83,13 @@ class Relayer(Loop):
         del self._handed_over[: len(confirmed)]
         return taken.events
 
-    def _carry(self, event: Event) -> None:
-        self._on_way.add(event)
-        about = event.job or event.node
-        line = self._lines.get(about)
-        if line is not None:
-            line.append(event)
-            return
-        line = self._lines[about] = deque((event,))
-
-        def over(_: BaseException | None) -> None:
-            self._walks.discard(walk)
-            del self._lines[about]
-
-        walk = Walk(self._carry_all(line), over)
-        self._walks.add(walk)
-        walk.begin()
-
-    async def _carry_all(self, line: deque[Event]) -> None:
-        while line:
-            event = line.popleft()
-            try:
-                await self._hand_over(event)
-                self._handed_over.append(event)
-            except Exception:
-                # Whatever is wrong with one event, the others must not wait for it.
-                log.exception("event %s of job %s was not handed over; it comes back", event.kind, event.job)
-            finally:
-                self._on_way.discard(event)
-                self._moved.set()
+    async def _carry(self, event: Event) -> None:
+        try:
+            await self._hand_over(event)
+            self._handed_over.append(event)
+        except Exception:
+            # Whatever is wrong with one event, the others must not wait for it.
+            log.exception("event %s of job %s was not handed over; it comes back", event.kind, event.job)
+        finally:
+            self._on_way.discard(event)
+            self._moved.set()
