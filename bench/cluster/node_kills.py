@@ -23,7 +23,7 @@ KILLS: Final = amount(100, 2)
 #: So many are killed at the same time.
 AT_ONCE: Final = 5
 BOUND_MS: Final = 1_000
-_PATIENCE_S: Final = 30.0
+_PATIENCE_S: Final = 60.0
 
 
 class Heir:
@@ -94,27 +94,30 @@ async def _kill_one(node_id: str, port: int, other_port: int, heirs: list[Heir])
     try:
         async with asyncio.timeout(_PATIENCE_S):
             await process.stdout.readline()
-            caller = await RawHttp.connect(other_port)
-            job_id = await _given(caller, node_id)
-            while (await process.stdout.readline()).strip().decode() != job_id:
-                pass
-            got = [heir.got(job_id) for heir in heirs]
-            killed_s = time.monotonic()
-            process.kill()
-            done, _ = await asyncio.wait(got, return_when=asyncio.FIRST_COMPLETED)
-            caller.close()
-            return 1000 * (done.pop().result() - killed_s)
+        caller = await RawHttp.connect(other_port)
+        job_id = await _given(caller, node_id, process.stdout)
+        caller.close()
+        got = [heir.got(job_id) for heir in heirs]
+        killed_s = time.monotonic()
+        process.kill()
+        done, _ = await asyncio.wait(got, timeout=_PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        # What nobody has by then has taken as long, for whoever reads the figures.
+        return 1000 * (done.pop().result() - killed_s if done else _PATIENCE_S)
     finally:
         if process.returncode is None:
             process.kill()
         await process.wait()
 
 
-async def _given(caller: RawHttp, node_id: str) -> str:
-    """A job that the node has, as soon as the node is known to be ready."""
+async def _given(caller: RawHttp, node_id: str, told: asyncio.StreamReader) -> str:
+    """A job that the node has, by its own word, as soon as the node is known to be ready."""
     said = {"session_id": node_id, "src_lang": "en", "tgt_lang": "zh", "audio_ref": "blob://1"}
-    while True:
-        placed = await caller.post("/v1/dispatch/f2f", said | {"options": {"preferred_node_id": node_id}})
-        if placed["node_id"] == node_id:
-            return str(placed["job_id"])
-        await asyncio.sleep(0.02)
+    async with asyncio.timeout(_PATIENCE_S):
+        while True:
+            placed = await caller.post("/v1/dispatch/f2f", said | {"options": {"preferred_node_id": node_id}})
+            if placed["node_id"] == node_id:
+                break
+            await asyncio.sleep(0.02)
+        while (await told.readline()).strip().decode() != placed["job_id"]:
+            pass
+        return str(placed["job_id"])

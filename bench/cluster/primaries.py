@@ -129,6 +129,8 @@ def _cluster(number: int) -> Iterator[list[Node]]:
         try:
             for place, node in enumerate(nodes):
                 node.start()
+                # Nobody dies here, however long a busy machine lets one wait.
+                node.ask("CONFIG", "SET", "cluster-node-timeout", 60_000)
                 low, high = SLOTS * place // number, SLOTS * (place + 1) // number
                 node.ask("CLUSTER", "ADDSLOTSRANGE", low, high - 1)
                 node.ask("CLUSTER", "SET-CONFIG-EPOCH", 1 + place)
