@@ -33,6 +33,7 @@ from lingua_scheduler.front.sessions.sessions import Sessions
 from lingua_scheduler.front.sessions.socket import serve_session
 from lingua_scheduler.front.submit import Submitter
 from lingua_scheduler.front.survey import Survey
+from lingua_scheduler.loops.catalog_refresher import CatalogRefresher
 from lingua_scheduler.loops.keeper import Keeper
 from lingua_scheduler.loops.marker import Marker
 from lingua_scheduler.loops.postman import Postman
@@ -79,6 +80,7 @@ class App:
             engine, settings.cell.name, settings.rules(), settings.jobs.policy, self.instance_id, self.directory
         )
         self.marker = Marker(self._mark, settings.loops.relay_interval_ms)
+        self.catalog = CatalogRefresher(settings.catalog)
 
     async def _mark(self, node_id: str, service: str, service_type: str) -> object:
         return await self.directory.at_home(
@@ -170,6 +172,7 @@ def desk_of(app: App) -> Desk:
         limits=app.limits,
         submitter=app.submitter,
         marker=app.marker,
+        catalog=app.catalog,
         auth=Auth(settings.auth),
         instance_id=app.instance_id,
     )
@@ -269,6 +272,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
             keeper,
             watcher,
             Surveyor(settings.loops.survey_interval_ms, Survey(app.directory, desk.clock).step),
+            app.catalog,
         ):
             desk.delivery.has_news = tender.has_news
             door = Door(desk, ROUTES, serve_node=serve_node, serve_session=serve_session)

@@ -20,6 +20,7 @@ from lingua_scheduler.front.directory import Directory
 from lingua_scheduler.front.door import Door
 from lingua_scheduler.front.server import Server, bind
 from lingua_scheduler.front.submit import Submitter
+from lingua_scheduler.loops.catalog_refresher import CatalogRefresher
 from lingua_scheduler.loops.marker import Marker
 from lingua_scheduler.store.engine import Engine
 
@@ -73,6 +74,7 @@ async def open_door(
             limits=settings.limits(),
             submitter=Submitter(engine, "c0", settings.rules(), directory=directory),
             marker=Marker(partial(mark, engine, "c0"), 1_000),
+            catalog=CatalogRefresher(settings.catalog),
             auth=Auth(settings.auth),
             instance_id="instance-1",
         )

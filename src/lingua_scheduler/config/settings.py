@@ -10,6 +10,7 @@ from typing import Final, Literal, Self
 from msgspec.structs import fields
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from lingua_scheduler.config.catalog import Catalog
 from lingua_scheduler.config.doors import Auth, Rates, Server
 from lingua_scheduler.config.section import DAY, HOUR, MINUTE, Section
 from lingua_scheduler.config.talks import Sessions
@@ -30,6 +31,8 @@ ORDER: Final[tuple[tuple[str, Literal["<", "≤"], str], ...]] = (
     ("jobs.released_ttl_ms", "≤", "jobs.job_record_ttl_ms"),
     ("loops.sweep_interval_ms", "≤", "jobs.reservation_ttl_ms"),
     ("loops.relay_lease_ms", "<", "jobs.reservation_ttl_ms"),
+    ("catalog.timeout_ms", "≤", "catalog.refresh_interval_ms"),
+    ("catalog.refresh_interval_ms", "≤", "catalog.max_interval_ms"),
     ("instance.presence_beat_ms", "<", "instance.presence_ttl_ms"),
 )
 
@@ -361,6 +364,7 @@ class Settings(BaseModel):
     nodes: Nodes = Nodes()
     jobs: Jobs = Jobs()
     loops: Loops = Loops()
+    catalog: Catalog = Catalog()
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

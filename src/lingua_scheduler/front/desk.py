@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.front.mailbox import Mailboxes
     from lingua_scheduler.front.sessions.sessions import Sessions
     from lingua_scheduler.front.submit import Submitter
+    from lingua_scheduler.loops.catalog_refresher import CatalogRefresher
     from lingua_scheduler.loops.marker import Marker
     from lingua_scheduler.store.engine import Engine
 
@@ -44,6 +45,7 @@ class Desk:
     limits: Limits
     submitter: Submitter
     marker: Marker
+    catalog: CatalogRefresher
     auth: Auth
     instance_id: str
     #: Where a browser finds this instance.

@@ -62,7 +62,7 @@ class Stats:
         if isinstance(dead, Refusal):
             return dead
         there = [seen.presence for seen in await see_instances(desk) if seen.presence is not None]
-        problems = list(_problems(fleet, dead.total))[:_MAX_PROBLEMS]
+        problems = [*_problems(fleet, dead.total), *_problems_of_catalog(desk)][:_MAX_PROBLEMS]
         return StatsAnswer(
             generated_at_ms=desk.clock(),
             age_ms=0,
@@ -83,6 +83,11 @@ class Stats:
             instances=len(there),
             dispatch_ms=desk.delivery.durations.percentiles(),
         )
+
+
+def _problems_of_catalog(desk: Desk) -> Iterator[str]:
+    if desk.catalog.is_stale:
+        yield f"the service catalog could not be refreshed {desk.catalog.failures} times: see /api/v1/catalog"
 
 
 def _problems(fleet: Fleet, dead_letters: int) -> Iterator[str]:

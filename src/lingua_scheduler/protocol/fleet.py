@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from lingua_scheduler.core.catalog import Comparison
 from lingua_scheduler.core.health import health
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.protocol.codec import Reader
 from lingua_scheduler.protocol.fields import Message, PairingCode, Slots
+from lingua_scheduler.protocol.node import InstalledService
 
 if TYPE_CHECKING:
+    from lingua_scheduler.core.catalog import Catalog
     from lingua_scheduler.core.records import NodeRecord, Profile
 
 
@@ -49,6 +52,15 @@ class MarkAnswer(Message, frozen=True, kw_only=True):
     until_ms: int
 
 
+class InstalledAnswer(Message, frozen=True, kw_only=True):
+    """A service that a node has installed, beside the newest in the catalog: `installed`, `outdated` or `unknown`."""
+
+    service_id: str
+    status: str
+    version: str | None = None
+    latest: str | None = None
+
+
 class NodeAnswer(NodeSummary, frozen=True, kw_only=True):
     """Everything known of a node. Null: it does not declare that, or (`max_override`) the operator set no limit."""
 
@@ -66,6 +78,7 @@ class NodeAnswer(NodeSummary, frozen=True, kw_only=True):
     accept_public_jobs: bool
     current_load: dict[str, float]
     marks: list[MarkAnswer]
+    installed: list[InstalledAnswer]
     about: Any
 
 
@@ -178,7 +191,35 @@ class StatsAnswer(Message, frozen=True, kw_only=True):
     dispatch_ms: Percentiles
 
 
+class ServiceAnswer(Message, frozen=True, kw_only=True):
+    """A service that nodes may install, and what the catalog says of it."""
+
+    service_id: str
+    version: str | None = None
+    type: str | None = None
+    name: str | None = None
+
+
+class CatalogAnswer(Message, frozen=True, kw_only=True):
+    """Which services there are, who told it (`hub`, `file`; "": nobody), and how often in a row nobody could since."""
+
+    source: str
+    services: list[ServiceAnswer]
+    failures: int
+    age_ms: int | None = None
+    error: str | None = None
+
+
 read_max: Final = Reader(MaxRequest)
+
+
+class _About(msgspec.Struct, frozen=True):
+    """What is read of what a node says of itself."""
+
+    installed_services: list[InstalledService] | None = None
+
+
+_read_about: Final = msgspec.json.Decoder(_About).decode
 
 
 def node_summary(node_id: str, node: NodeRecord) -> NodeSummary:
@@ -187,7 +228,12 @@ def node_summary(node_id: str, node: NodeRecord) -> NodeSummary:
 
 
 def node_answer(
-    node_id: str, node: NodeRecord, profile: Profile, pools: list[str], leases: list[tuple[str, int]]
+    node_id: str,
+    node: NodeRecord,
+    profile: Profile,
+    pools: list[str],
+    leases: list[tuple[str, int]],
+    catalog: Catalog | None,
 ) -> NodeAnswer:
     """Everything known of a node; `leases` as `views.node` gives them."""
     return NodeAnswer(
@@ -206,8 +252,35 @@ def node_answer(
         accept_public_jobs=profile.public,
         current_load=dict(profile.load),
         marks=[MarkAnswer(service=mark.service, type=mark.type, until_ms=mark.until_ms) for mark in profile.marks],
+        installed=_installed(profile.about, catalog),
         about=msgspec.Raw(profile.about.encode()) if profile.about else None,
     )
+
+
+def services_in(catalog: Catalog | None) -> list[ServiceAnswer]:
+    """What a catalog lists, by id."""
+    listed = {} if catalog is None else catalog.services
+    return [
+        ServiceAnswer(
+            service_id=one.service_id, version=one.version or None, type=one.type or None, name=one.name or None
+        )
+        for _, one in sorted(listed.items())
+    ]
+
+
+def _installed(about: str, catalog: Catalog | None) -> list[InstalledAnswer]:
+    """What the node says that it has installed, if there was room to keep that."""
+    said = _read_about(about).installed_services if about else None
+    return [
+        InstalledAnswer(
+            service_id=one.service_id,
+            status=Comparison.UNKNOWN if catalog is None else catalog.compare(one.service_id, one.version or ""),
+            version=one.version,
+            latest=catalog.latest(one.service_id) if catalog is not None else None,
+        )
+        for one in said or ()
+        if one.service_id
+    ]
 
 
 def _glance(node_id: str, node: NodeRecord) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from lingua_scheduler.core.catalog import read_catalog
 from lingua_scheduler.core.records import Mark, NodeRecord, Profile, Standing
 from lingua_scheduler.protocol.codec import Undecodable, encode
 from lingua_scheduler.protocol.fleet import (
@@ -60,7 +61,7 @@ def test_a_node_at_a_glance() -> None:
 
 def test_everything_known_of_a_node_but_its_secrets() -> None:
     leases = [("n1:c0.1:2", 0), ("n1:c0.2:1", 70)]
-    told = wire(node_answer("n1", NODE, PROFILE, ["en:zh"], leases))
+    told = wire(node_answer("n1", NODE, PROFILE, ["en:zh"], leases, None))
     assert told == GLANCE | {
         "max_override": None,
         "epoch": "e1",
@@ -79,21 +80,35 @@ def test_everything_known_of_a_node_but_its_secrets() -> None:
         "accept_public_jobs": True,
         "current_load": {"gpu": 0.5},
         "marks": [{"service": "asr-1", "type": "asr", "until_ms": 120}],
+        "installed": [],
         "about": {"version": "1"},
     }
     assert "secret" not in json.dumps(told)
 
 
+def test_what_a_node_has_installed_is_compared_with_the_catalog() -> None:
+    said = {"installed_services": [{"service_id": "asr-1", "version": "1.2"}, {"service_id": "tts-1"}, {"type": "nmt"}]}
+    profile = msgspec.structs.replace(PROFILE, about=json.dumps(said))
+    catalog = read_catalog(b'{"services": [{"service_id": "asr-1", "version": "1.10"}]}')
+    told = wire(node_answer("n1", NODE, profile, [], [], catalog))
+    assert told["installed"] == [
+        {"service_id": "asr-1", "status": "outdated", "version": "1.2", "latest": "1.10"},
+        {"service_id": "tts-1", "status": "unknown"},
+    ]
+    told = wire(node_answer("n1", NODE, profile, [], [], None))
+    assert [one["status"] for one in told["installed"]] == ["unknown", "unknown"]
+
+
 def test_what_the_operator_lets_a_node_have_is_shown_beside_what_it_has() -> None:
     limited = msgspec.structs.replace(NODE, max=2, limit=2)
-    told = wire(node_answer("n1", limited, PROFILE, [], []))
+    told = wire(node_answer("n1", limited, PROFILE, [], [], None))
     assert (told["max"], told["free"], told["max_override"]) == (2, 1, 2)
 
 
 @pytest.mark.parametrize(("nmt", "told"), [(True, "any"), (False, None), ([], [])])
 def test_pairs_are_shown_as_they_were_declared(nmt: list[str] | bool, told: object) -> None:
     profile = msgspec.structs.replace(PROFILE, nmt=nmt, about="")
-    answer = wire(node_answer("n1", NODE, profile, [], []))
+    answer = wire(node_answer("n1", NODE, profile, [], [], None))
     assert (answer["nmt_pairs"], answer["about"]) == (told, None)
 
 

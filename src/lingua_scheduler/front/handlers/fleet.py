@@ -18,6 +18,7 @@ from lingua_scheduler.front.paging import CURSOR, LIMIT, page_of
 from lingua_scheduler.front.pairing import offer_pairing
 from lingua_scheduler.front.web import Query, Route
 from lingua_scheduler.protocol.fleet import (
+    CatalogAnswer,
     IntentAnswer,
     MaxAnswer,
     MaxRequest,
@@ -30,6 +31,7 @@ from lingua_scheduler.protocol.fleet import (
     node_answer,
     node_summary,
     read_max,
+    services_in,
 )
 from lingua_scheduler.protocol.options import Options, services_of, wanted_of
 from lingua_scheduler.views.explain import explain_everywhere
@@ -88,7 +90,7 @@ async def show_node(desk: Desk, request: Request) -> Said:
     node = await desk.directory.at_home(node_id, lambda cell: read_node(desk.engine, cell, node_id))
     if isinstance(node, Refusal):
         return node
-    return node_answer(node_id, node.record, node.profile, node.pairs, node.leases)
+    return node_answer(node_id, node.record, node.profile, node.pairs, node.leases, desk.catalog.catalog)
 
 
 async def list_pools(desk: Desk, request: Request) -> Said:
@@ -124,6 +126,18 @@ def _pool(pool: Pool) -> PoolAnswer:
 async def show_stats(desk: Desk, _request: Request) -> Said:
     """The fleet in numbers."""
     return await desk.stats.read(desk)
+
+
+async def show_catalog(desk: Desk, _request: Request) -> Said:
+    """Which services there are, by id."""
+    held = desk.catalog
+    return CatalogAnswer(
+        source=held.source,
+        services=services_in(held.catalog),
+        failures=held.failures,
+        age_ms=held.age_ms,
+        error=held.error or None,
+    )
 
 
 async def explain(desk: Desk, request: Request) -> Said:
@@ -215,6 +229,7 @@ ROUTES: Final = (
     ),
     _get("/v1/pools/{src}/{tgt}", show_pool, "One pair.", PoolAnswer, refuses=("UNKNOWN_POOL",)),
     _get("/api/v1/stats", show_stats, "The fleet in numbers.", StatsAnswer),
+    _get("/api/v1/catalog", show_catalog, "Which services nodes may install.", CatalogAnswer, asks_engine=False),
     _get(
         "/v1/explain",
         explain,
