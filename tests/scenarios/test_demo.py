@@ -12,6 +12,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 from contextlib import contextmanager
 from pathlib import Path
@@ -263,6 +264,23 @@ def test_when_an_instance_is_killed_the_other_goes_on_and_nothing_is_lost(tmp_pa
     assert (code, err) == (0, "")
     assert adds_up(line)["done"] > done
     assert instance != other
+
+
+def test_a_node_of_a_demo_is_killed_by_a_command_and_comes_back() -> None:
+    # A socket's path is short.
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        directory = Path(made)
+        with demo(directory, "--json", "--nodes", "6") as process:
+            said = ready(process)
+            talking(said)
+            command = [LINGUA, "nodes", "kill", "sim-1", "--json"]
+            killed = subprocess.run(command, env=environment(directory), capture_output=True, check=True)
+            assert json.loads(killed.stdout)["node_id"] == "sim-1"
+            url = f"{said['url']}/v1/nodes/sim-1"
+            wait_until(lambda: httpx2.get(url, trust_env=False).json()["standing"] == "available", PATIENCE_S, "back")
+            code, (line,), err = end(process, signal.SIGTERM)
+        assert (code, err) == (0, "")
+        adds_up(line)
 
 
 def test_one_instance_alone_is_the_server(tmp_path: Path) -> None:

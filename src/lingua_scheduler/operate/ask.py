@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PATIENCE_S: Final = 20.0
+#: So many are asked for at once.
+PAGE: Final = "1000"
 
 
 class NotAnswered(LinguaError):
@@ -33,11 +35,57 @@ class Operator:
             raise NotAnswered(str(error)) from None
         self._headers = headers_of(token_of(token))
 
+    @property
+    def where(self) -> str:
+        """Whom we ask."""
+        return str(self._address)
+
     def instances(self) -> list[dict[str, Any]]:
         """Every instance in numbers, and where each is."""
         where = {one["instance_id"]: one for one in self._pages("/v1/instances", "instances")}
         numbers = self._ask("GET", "/api/v1/cluster")["instances"]
         return [one | {name: where.get(one["instance_id"], {}).get(name) for name in ("url", "pid")} for one in numbers]
+
+    def nodes(self, standing: str | None = None) -> list[dict[str, Any]]:
+        """All nodes at a glance, by name; perhaps only those that stand so."""
+        return list(self._pages("/v1/nodes", "nodes", standing=standing))
+
+    def node(self, node_id: str) -> dict[str, Any]:
+        """Everything known of a node."""
+        return self._ask("GET", f"/v1/nodes/{quote(node_id, safe='')}")
+
+    def intend(self, node_id: str, action: str) -> dict[str, Any]:
+        """`drain`, `resume` or `evict` a node."""
+        return self._ask("POST", f"/v1/nodes/{quote(node_id, safe='')}/{action}")
+
+    def set_max(self, node_id: str, slots: int | None) -> dict[str, Any]:
+        """How many jobs a node may have at once; None: as many as it says."""
+        return self._ask("POST", f"/v1/nodes/{quote(node_id, safe='')}/max", {"max_concurrent_jobs": slots})
+
+    def pairing(self, node_id: str) -> dict[str, Any]:
+        """A code that stands for a node."""
+        return self._ask("POST", f"/v1/nodes/{quote(node_id, safe='')}/pairing")
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """Everything known of a job."""
+        return self._ask("GET", f"/v1/job/{quote(job_id, safe='')}")
+
+    def cancel(self, job_id: str, reason: str) -> dict[str, Any]:
+        """Nobody wants its result any more."""
+        return self._ask("POST", "/v1/job/cancel", {"job_id": job_id, "reason": reason})
+
+    def stats(self) -> dict[str, Any]:
+        """The fleet in numbers."""
+        return self._ask("GET", "/api/v1/stats")
+
+    def explain_pair(self, src: str, tgt: str, *, tts: bool) -> dict[str, Any]:
+        """Who could take such a job now: all of the fleet."""
+        asked = {"src": src, "tgt": tgt, "require_tts": "true" if tts else "false"}
+        return self._whole("/v1/explain", **asked)
+
+    def explain_job(self, job_id: str, *, nodes: bool) -> dict[str, Any]:
+        """Why a job went where it went, and perhaps who could take it now."""
+        return self._whole(f"/v1/job/{quote(job_id, safe='')}/explain", nodes="true" if nodes else "false")
 
     def dead_letters(self) -> list[dict[str, Any]]:
         """All of them, the oldest first."""
@@ -51,18 +99,30 @@ class Operator:
         """Forget a dead letter."""
         return self._ask("DELETE", f"/v1/dlq/{quote(letter_id, safe='')}")
 
-    def _pages(self, path: str, name: str) -> Iterator[dict[str, Any]]:
+    def _pages(self, path: str, name: str, **query: str | None) -> Iterator[dict[str, Any]]:
+        given = {key: value for key, value in query.items() if value is not None}
         cursor: str | None = ""
         while cursor is not None:
-            page = self._ask("GET", f"{path}?{urlencode({'limit': 1_000, 'cursor': cursor})}")
+            page = self._ask("GET", f"{path}?{urlencode(given | {'limit': PAGE, 'cursor': cursor})}")
             yield from page[name]
             cursor = page.get("cursor")
 
-    def _ask(self, method: str, path: str) -> dict[str, Any]:
+    def _whole(self, path: str, **query: str) -> dict[str, Any]:
+        """An explanation with the nodes of all its pages."""
+        said = self._ask("GET", f"{path}?{urlencode(query | {'limit': PAGE})}")
+        while said["cursor"]:
+            page = self._ask("GET", f"{path}?{urlencode(query | {'limit': PAGE, 'cursor': said['cursor']})}")
+            said |= {"nodes": said["nodes"] + page["nodes"], "cursor": page["cursor"]}
+        return said
+
+    def _ask(self, method: str, path: str, message: dict[str, Any] | None = None) -> dict[str, Any]:
         proxies = [urllib.request.ProxyHandler({})] if self._address.is_loopback else []
         url, _, query = path.partition("?")
         request = urllib.request.Request(  # noqa: S310 - an Address is http or https
-            self._address.http(url) + (f"?{query}" if query else ""), headers=self._headers, method=method
+            self._address.http(url) + (f"?{query}" if query else ""),
+            data=None if message is None else json.dumps(message).encode(),
+            headers=self._headers | ({} if message is None else {"content-type": "application/json"}),
+            method=method,
         )
         try:
             with urllib.request.build_opener(*proxies).open(request, timeout=_PATIENCE_S) as answer:

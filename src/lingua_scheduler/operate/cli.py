@@ -6,31 +6,28 @@ import asyncio
 import json
 from importlib.metadata import version
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Table
 
 from lingua_scheduler.config import ConfigError, load
 from lingua_scheduler.config.load import LEAVES
 from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.operate.commands import dlq, fleet, jobs, nodes, top
+from lingua_scheduler.operate.commands.options import AsJson  # noqa: TC001 - as above
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 config_app = typer.Typer(no_args_is_help=True, help="The settings.")
 app.add_typer(config_app, name="config")
 new_app = typer.Typer(no_args_is_help=True, help="A file to begin with.")
 app.add_typer(new_app, name="new")
-dlq_app = typer.Typer(no_args_is_help=True, help="Letters between schedulers that nobody could use.")
-app.add_typer(dlq_app, name="dlq")
-
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on the last line, nothing for the eye.")]
-
-
-Url = Annotated[str | None, typer.Option(help="Of a scheduler. [default: LINGUA_URL, else this machine's]")]
-Token = Annotated[str | None, typer.Option(help="The operator's. [default: LINGUA_TOKEN]")]
-LetterId = Annotated[str, typer.Argument(help="As `lingua dlq list` names it.")]
+app.add_typer(nodes.app, name="nodes")
+app.add_typer(jobs.app, name="jobs")
+app.add_typer(dlq.app, name="dlq")
+for _command in (top.top, fleet.pools, fleet.explain, fleet.instances):
+    app.command()(_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -161,68 +158,6 @@ def new_node(file: Annotated[Path, typer.Argument(help="Where to write it.")], a
         raise typer.Exit(2)
     said = {"file": str(file), "next": f"python {file} check"}
     typer.echo(json.dumps(said) if as_json else f"{file} is written; try it: {said['next']}")
-
-
-@app.command()
-def instances(url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
-    """The schedulers that share one state engine: what each holds, and how full its inbox is."""
-    from lingua_scheduler.operate.ask import Operator  # noqa: PLC0415 - only the operator's commands need it
-
-    found = Operator(url, token).instances()
-    rows = [
-        (
-            one["instance_id"],
-            "gone" if not one["alive"] else "draining" if one["draining"] else "serving",
-            "" if one["uptime_ms"] is None else f"{one['uptime_ms'] // 1000} s",
-            one["nodes"],
-            one["sessions"],
-            one["inbox"]["letters"],
-            one["url"],
-        )
-        for one in found
-    ]
-    _show(
-        {"instances": found}, ("instance", "is", "up", "nodes", "sessions", "letters", "where"), rows, as_json=as_json
-    )
-
-
-@dlq_app.command("list")
-def dlq_list(url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
-    """The dead letters, the oldest first, and why each failed."""
-    from lingua_scheduler.operate.ask import Operator  # noqa: PLC0415
-
-    found = Operator(url, token).dead_letters()
-    rows = [(one["id"], one["kind"], one["job_id"], one["deliveries"], one["reason"]) for one in found]
-    _show({"letters": found}, ("letter", "kind", "job", "tries", "why"), rows, as_json=as_json)
-
-
-@dlq_app.command("replay")
-def dlq_replay(letter_id: LetterId, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
-    """Send a dead letter again: to whom it was sent, or, if that one is gone, to the scheduler that is asked."""
-    from lingua_scheduler.operate.ask import Operator  # noqa: PLC0415
-
-    said = Operator(url, token).replay(letter_id)
-    typer.echo(json.dumps(said) if as_json else f"{letter_id} was sent again, to {said['instance_id']}")
-
-
-@dlq_app.command("delete")
-def dlq_delete(letter_id: LetterId, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
-    """Forget a dead letter."""
-    from lingua_scheduler.operate.ask import Operator  # noqa: PLC0415
-
-    said = Operator(url, token).delete(letter_id)
-    typer.echo(json.dumps(said) if as_json else f"{letter_id} is deleted")
-
-
-def _show(said: dict[str, Any], head: tuple[str, ...], rows: list[tuple[Any, ...]], *, as_json: bool) -> None:
-    """A list: for programs as it came, for people as a table from which nothing is cut off."""
-    if as_json:
-        typer.echo(json.dumps(said))
-        return
-    table = Table(*(Column(name, overflow="fold") for name in head))
-    for row in rows:
-        table.add_row(*("" if value is None else escape(str(value)) for value in row))
-    Console().print(table)
 
 
 def main() -> None:

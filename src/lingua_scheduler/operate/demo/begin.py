@@ -58,7 +58,7 @@ async def begin(show: Show, *, as_json: bool, screen: Screen | None = None) -> i
         from lingua_scheduler.operate.demo.screen import screen_for  # noqa: PLC0415
 
         shown = screen or screen_for(as_json=as_json)
-        return await Play(show, embedded.url, server, over, shown).run()
+        return await Play(show, embedded, server, over, shown).run()
     finally:
         await server.kill()
         await embedded.stop()

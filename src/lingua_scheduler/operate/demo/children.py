@@ -64,6 +64,12 @@ class Child:
         """Whether it is gone."""
         return self._process.returncode is not None
 
+    def tell(self, line: str) -> None:
+        """Say something to it; one that is gone does not hear it."""
+        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
+        if not self.has_ended:
+            self._process.stdin.write(f"{line}\n".encode())
+
     async def said(self) -> AsyncIterator[dict[str, Any]]:
         """What it says on standard output, an object on a line, until it ends."""
         assert self._process.stdout is not None  # noqa: S101 - it is a pipe

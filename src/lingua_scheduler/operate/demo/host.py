@@ -1,6 +1,7 @@
 """A process with some of the simulated nodes: `python -m lingua_scheduler.operate.demo.host`.
 
-It says what happens on standard output, an object on a line, and drains its nodes on SIGTERM.
+It says what happens on standard output, an object on a line. On its standard input it is told whom to kill, a name on a
+line. It drains its nodes on SIGTERM.
 """
 
 from __future__ import annotations
@@ -98,14 +99,14 @@ class Life:
         try:
             return await self._translate(job)
         except Died:
-            self._die()
+            self.die()
             return await asyncio.Event().wait()
         finally:
             self._busy -= 1
 
-    def _die(self) -> None:
+    def die(self) -> None:
         """Without a word: its socket breaks, and with it whatever it was at."""
-        if not self._is_dead:
+        if not (self._is_dead or self._over.is_set()):
             self._is_dead = True
             self._tell(event="died", node_id=self._member.node_id, jobs=self._busy)
             self._node.stop()
@@ -126,7 +127,14 @@ async def run(arguments: argparse.Namespace) -> None:
         for life in lives:
             life.drain()
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, drain)
+    def kill(node_id: str) -> None:
+        for member, life in zip(members, lives, strict=True):
+            if member.node_id == node_id:
+                life.die()
+
+    loop = asyncio.get_running_loop()
+    leash.hold(lambda node_id: loop.call_soon_threadsafe(kill, node_id))
+    loop.add_signal_handler(signal.SIGTERM, drain)
     async with asyncio.TaskGroup() as group:
         for number, life in enumerate(lives):
             group.create_task(life.live(number * _JOIN_S))
@@ -134,7 +142,6 @@ async def run(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """What the command line says: the whole fleet, and which part of it lives here."""
-    leash.hold()
     # That attempts fail is what they are meant to do.
     logging.getLogger("lingua.node").setLevel(logging.ERROR)
     parser = argparse.ArgumentParser(description=__doc__)

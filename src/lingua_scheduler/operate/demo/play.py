@@ -19,6 +19,7 @@ from lingua_scheduler.operate.demo.frame import Frame, Place, Pulse
 from lingua_scheduler.operate.demo.picture import NEWS
 from lingua_scheduler.operate.demo.plan import conversations_of, fleet_of, processes_for
 from lingua_scheduler.operate.demo.tally import Tally, discrepancies, report
+from lingua_scheduler.operate.demo.trapdoor import open_trapdoor
 from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.views.audit import audit_whole
 from lingua_scheduler.views.fleet import Fleet, fleet_everywhere
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.core.audit import Violation
     from lingua_scheduler.operate.demo.begin import Show
     from lingua_scheduler.operate.demo.screen import Screen
+    from lingua_scheduler.store.embedded import Embedded
 
 _HOST: Final = "lingua_scheduler.operate.demo.host"
 _CELL: Final = "c0"
@@ -39,14 +41,16 @@ _FRAME_S: Final = 0.25
 _PICK_UP_S: Final = 0.03
 #: How long a process may take to end when it is asked to.
 _PATIENCE_S: Final = 15.0
+#: How long a node may take to die.
+_DYING_S: Final = 3.0
 
 
 class Play:
     """One show. The server is starting already; whatever else it needs is started, and ended, here."""
 
-    def __init__(self, show: Show, engine_url: str, server: Child, over: asyncio.Event, screen: Screen) -> None:
+    def __init__(self, show: Show, engine: Embedded, server: Child, over: asyncio.Event, screen: Screen) -> None:
         self._show = show
-        self._engine_url = engine_url
+        self._embedded = engine
         self._server = server
         self._over = over
         self._screen = screen
@@ -59,6 +63,8 @@ class Play:
         ]
         self._news: deque[str] = deque(maxlen=NEWS)
         self._dead: set[str] = set()
+        #: Who waits until a node has died, and how many jobs it had then.
+        self._dying: dict[str, asyncio.Future[int]] = {}
         self._wrong: list[str] = []
         self._pulse = Pulse()
         self._began = time.monotonic()
@@ -74,7 +80,10 @@ class Play:
             async with await self._look_in() as engine:
                 await self._start_hosts(url)
                 try:
-                    async with self._watched(engine, place):
+                    async with (
+                        self._watched(engine, place),
+                        open_trapdoor(self._embedded.paths.data_dir, url, self._kill),
+                    ):
                         await self._talk(url)
                         await self._look(engine, place)
                         await self._go_home()
@@ -95,7 +104,7 @@ class Play:
     async def _look_in(self) -> Engine:
         """The engine, past the server: for the screen and for the auditor."""
         usual = Settings()
-        return await Engine.connect(self._engine_url, usual.engine.key_prefix, msgspec.msgpack.encode(usual.rules()))
+        return await Engine.connect(self._embedded.url, usual.engine.key_prefix, msgspec.msgpack.encode(usual.rules()))
 
     async def _start_hosts(self, url: str) -> None:
         show, number = self._show, processes_for(self._show.nodes)
@@ -137,6 +146,8 @@ class Play:
     def _hear(self, event: str, node_id: str, jobs: int) -> None:
         if event == "died":
             self._dead.add(node_id)
+            if (dying := self._dying.pop(node_id, None)) is not None and not dying.done():
+                dying.set_result(jobs)
             self._news.append(
                 f"{node_id} died with {jobs} job{'s' * (jobs != 1)}, which go{'es' * (jobs == 1)} elsewhere"
             )
@@ -146,6 +157,19 @@ class Play:
                 self._news.append(f"{node_id} is back")
             for caller in self._callers:
                 caller.meets(self._languages[node_id])
+
+    async def _kill(self, node_id: str) -> int | None:
+        """A node dies. How many jobs it had; None: there is none, or it is dead already."""
+        if node_id not in self._languages or node_id in self._dead:
+            return None
+        dying = self._dying.setdefault(node_id, asyncio.get_running_loop().create_future())
+        for host in self._hosts:
+            host.tell(node_id)
+        try:
+            async with asyncio.timeout(_DYING_S):
+                return await asyncio.shield(dying)
+        except TimeoutError:
+            return None
 
     async def _show_all(self, engine: Engine, place: Place) -> None:
         while not self._is_closing:

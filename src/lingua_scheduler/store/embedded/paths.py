@@ -17,6 +17,10 @@ SOCKET_BYTES_MAX: Final = 100
 _SHORT_PLACE: Final = Path("/tmp")  # noqa: S108 - a private directory in it, checked below
 
 
+#: Temporary directories of ours begin so.
+TEMPORARY_PREFIX: Final = "lingua-"
+
+
 @dataclass(frozen=True, slots=True)
 class Paths:
     """The files of one embedded engine."""

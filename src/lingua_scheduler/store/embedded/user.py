@@ -16,7 +16,7 @@ from lingua_scheduler.core.errors import EngineFailed
 from lingua_scheduler.store.embedded.binary import find_binary
 from lingua_scheduler.store.embedded.locks import Lock, drop_all_locks
 from lingua_scheduler.store.embedded.options import APPENDFSYNC
-from lingua_scheduler.store.embedded.paths import Paths, is_private, make_data_dir, paths_of
+from lingua_scheduler.store.embedded.paths import TEMPORARY_PREFIX, Paths, is_private, make_data_dir, paths_of
 from lingua_scheduler.store.embedded.state import State, log_tail, read_state
 
 if TYPE_CHECKING:
@@ -241,6 +241,6 @@ async def _until(condition: Callable[[], bool], deadline: float) -> bool:
 
 
 def _new_directory() -> Path:
-    made = Path(tempfile.mkdtemp(prefix="lingua-"))
+    made = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX))
     (made / "temporary").touch()
     return made

@@ -1,0 +1,57 @@
+"""How an explanation is shown, of whatever it is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from lingua_scheduler.operate.commands.options import show
+
+
+def show_explanation(said: dict[str, Any], *, as_json: bool) -> None:
+    """Of a job its attempts, of a pair the nodes; both have the same structure."""
+    if as_json:
+        typer.echo(json.dumps(said))
+        return
+    console = Console()
+    if said["job_id"]:
+        why = f": {said['reason']}" if said["reason"] else ""
+        console.print(escape(f"{said['job_id']} ({said['pair']}) is {said['state']}{why}"))
+        head = ("attempt", "node", "of", "by", "why so", "end", "took")
+        show(said, head, [_attempt(one) for one in said["attempts"]], as_json=False)
+        if said["waiting"]:
+            reasons = ", ".join(said["waiting"]["reasons"])
+            console.print(escape(f"It waits for a node{' (' + reasons + ')' if reasons else ''}."))
+    if said["nodes"] is None:
+        return
+    free = [one for one in said["nodes"] if not one["reason"]]
+    console.print(escape(f"{said['pair']}: {len(free)} of {len(said['nodes'])} nodes could take a job now."))
+    rows = [
+        (
+            one["node_id"],
+            "yes" if not one["reason"] else f"no: {one['reason'].replace('_', ' ')}",
+            f"{one['used']}/{one['max']}",
+            ", ".join(word for word in ("suspect", "seen") if one[word]),
+        )
+        for one in sorted(said["nodes"], key=lambda one: (one["reason"], one["node_id"]))
+    ]
+    if rows:
+        show(said, ("node", "could", "slots", "last choice because"), rows, as_json=False)
+
+
+def _attempt(one: dict[str, Any]) -> tuple[Any, ...]:
+    ended = one["ended_at_ms"]
+    took = f"{ended - one['reserved_at_ms']} ms" if ended else ""
+    return (
+        one["attempt_id"],
+        one["node_id"],
+        one["candidates"],
+        one["policy"],
+        ", ".join(one["reasons"]),
+        one["end"] or "goes on",
+        took,
+    )

@@ -1,0 +1,63 @@
+"""What these commands take, and how they answer."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lingua_scheduler.operate.ask import Operator
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on the last line, nothing for the eye.")]
+Url = Annotated[str | None, typer.Option(help="Of a scheduler. [default: LINGUA_URL, else this machine's]")]
+Token = Annotated[str | None, typer.Option(help="The operator's. [default: LINGUA_TOKEN]")]
+NodeId = Annotated[str, typer.Argument(help="As `lingua nodes list` names it.")]
+JobId = Annotated[str, typer.Argument(help="As whoever submitted it was told.")]
+
+
+def operator(url: str | None, token: str | None) -> Operator:
+    """Whoever asks."""
+    from lingua_scheduler.operate.ask import Operator  # noqa: PLC0415 - only these commands need it
+
+    return Operator(url, token)
+
+
+def say(said: dict[str, Any], line: str, *, as_json: bool) -> None:
+    """One thing: for programs as it came, for people in words."""
+    typer.echo(json.dumps(said) if as_json else line)
+
+
+def show(said: dict[str, Any], head: tuple[str, ...], rows: Iterable[tuple[Any, ...]], *, as_json: bool) -> None:
+    """A list: for programs as it came, for people as a table from which nothing is cut off."""
+    if as_json:
+        typer.echo(json.dumps(said))
+        return
+    table = Table(*(Column(name, overflow="fold") for name in head))
+    for row in rows:
+        table.add_row(*("" if value is None else escape(str(value)) for value in row))
+    Console().print(table)
+
+
+def show_facts(said: dict[str, Any], facts: Iterable[tuple[str, Any]], *, as_json: bool) -> None:
+    """What is known of one thing, a line each; what is not known is left out."""
+    if as_json:
+        typer.echo(json.dumps(said))
+        return
+    table = Table.grid(Column(style="bright_black"), Column(overflow="fold"), padding=(0, 2, 0, 0))
+    for name, value in facts:
+        if value not in (None, "", [], {}):
+            table.add_row(name, escape(str(value)))
+    Console().print(table)
+
+
+def is_watched() -> bool:
+    """Whether a person looks on while something takes its time."""
+    return sys.stderr.isatty()

@@ -1,0 +1,154 @@
+"""The operator's commands against a scheduler that serves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.operate.cli import app
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from typer.testing import Result
+
+    from tests.support.house import House
+
+    Lingua = Callable[..., Awaitable[Result]]
+
+NODE = {"node_id": "n1", "semantic_langs": ["en", "zh"], "nmt_pairs": [["en", "zh"]], "max_concurrent_jobs": 2}
+
+
+@pytest.fixture
+def lingua(house: House, monkeypatch: pytest.MonkeyPatch) -> Lingua:
+    """The command, in a thread of its own: it asks the scheduler, which is here."""
+    monkeypatch.setenv("LINGUA_URL", house.url)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def run(*words: str) -> Result:
+        return await asyncio.to_thread(lambda: CliRunner().invoke(app, words))
+
+    return run
+
+
+async def told(lingua: Lingua, *words: str) -> dict[str, Any]:
+    """What it says to a program."""
+    result = await lingua(*words, "--json")
+    assert result.exit_code == 0, result.output
+    said: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    return said
+
+
+async def shown(lingua: Lingua, *words: str) -> str:
+    """What it says to a person."""
+    result = await lingua(*words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+async def refused(lingua: Lingua, *words: str) -> str:
+    """In one line, why it did not do it."""
+    result = await lingua(*words)
+    assert isinstance(result.exception, LinguaError), result.output
+    return str(result.exception)
+
+
+async def test_nodes_are_listed_and_shown(house: House, lingua: Lingua) -> None:
+    await house.post("/v1/node/register", NODE | {"labels": {"region": "eu"}})
+    await house.post("/v1/node/register", NODE | {"node_id": "[red]n2[/red]"}, status=400)
+    found = await told(lingua, "nodes", "list")
+    assert [(node["node_id"], node["standing"]) for node in found["nodes"]] == [("n1", "available")]
+    assert "available" in await shown(lingua, "nodes", "list")
+    assert (await told(lingua, "nodes", "list", "--standing", "lost"))["nodes"] == []
+    assert "standing must be one of" in await refused(lingua, "nodes", "list", "--standing", "tall")
+    text = await shown(lingua, "nodes", "show", "n1")
+    assert "0 of 2 taken" in text
+    assert "region=eu" in text
+    assert "UNKNOWN_NODE" in await refused(lingua, "nodes", "show", "nobody")
+
+
+async def test_a_node_is_drained_waited_for_and_let_work_again(house: House, lingua: Lingua) -> None:
+    await house.post("/v1/node/register", NODE)
+    placed = await house.dispatch()
+    late = await lingua("nodes", "drain", "n1", "--wait", "--timeout", "0")
+    assert (late.exit_code, late.stdout.strip()) == (1, "n1 still has 1 of its slots taken")
+    draining = asyncio.create_task(told(lingua, "nodes", "drain", "n1", "--wait"))
+    await house.post("/v1/job/done", {"job_id": placed["job_id"], "attempt_id": 1, "node_id": "n1", "status": "ok"})
+    assert await draining == {"ok": True, "node_id": "n1", "intent": "draining", "used": 0}
+    assert (await told(lingua, "nodes", "resume", "n1"))["intent"] == "active"
+    assert "gets no new jobs" in await shown(lingua, "nodes", "drain", "n1")
+    assert (await told(lingua, "nodes", "evict", "n1"))["intent"] == "evicted"
+
+
+async def test_slots_and_a_pairing_code(house: House, lingua: Lingua) -> None:
+    await house.post("/v1/node/register", NODE)
+    assert (await told(lingua, "nodes", "set-max", "n1", "1"))["max_concurrent_jobs"] == 1
+    assert (await told(lingua, "nodes", "set-max", "n1", "auto"))["max_concurrent_jobs"] == 2
+    assert (await lingua("nodes", "set-max", "n1", "0")).exit_code == 2
+    assert len((await told(lingua, "nodes", "pair", "n1"))["pairing_code"]) == 6
+
+
+async def test_only_a_demo_kills_nodes(house: House, lingua: Lingua) -> None:
+    await house.post("/v1/node/register", NODE)
+    assert "no demo runs here" in await refused(lingua, "nodes", "kill", "n1", "--url", house.url)
+
+
+async def test_a_job_is_shown_explained_and_cancelled(house: House, lingua: Lingua) -> None:
+    await house.post("/v1/node/register", NODE)
+    job_id = (await house.dispatch())["job_id"]
+    assert (await told(lingua, "jobs", "show", job_id))["state"] == "DISPATCHED"
+    assert "en:zh" in await shown(lingua, "jobs", "show", job_id)
+    why = await told(lingua, "jobs", "explain", job_id)
+    assert [(one["node_id"], one["end"]) for one in why["attempts"]] == [("n1", "")]
+    assert why["nodes"] is None
+    text = await shown(lingua, "jobs", "explain", job_id, "--nodes")
+    assert "goes on" in text
+    assert "1 of 1 nodes could take a job now" in text
+    assert (await told(lingua, "jobs", "cancel", job_id))["state"] == "CANCELLED"
+    assert f"{job_id} is CANCELLED" in await shown(lingua, "jobs", "cancel", job_id)
+    assert "cancelled by the operator" in await shown(lingua, "jobs", "explain", job_id)
+    assert "UNKNOWN_JOB" in await refused(lingua, "jobs", "show", "c0.nothing")
+
+
+async def test_who_could_take_a_job_and_why_the_others_could_not(house: House, lingua: Lingua) -> None:
+    await house.post("/v1/node/register", NODE)
+    await house.post("/v1/node/register", NODE | {"node_id": "n2"})
+    await house.post("/v1/nodes/n2/drain", {})
+    text = await shown(lingua, "explain", "en", "zh")
+    assert "en:zh: 1 of 2 nodes could take a job now." in text
+    assert "no: draining" in text
+    said = await told(lingua, "explain", "en", "zh", "--tts")
+    assert {one["node_id"]: one["reason"] for one in said["nodes"]} == {"n1": "no_service", "n2": "no_service"}
+
+
+async def test_every_page_is_read(house: House, lingua: Lingua, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lingua_scheduler.operate.ask.PAGE", "3")
+    for number in range(7):
+        await house.post("/v1/node/register", NODE | {"node_id": f"n{number}"})
+    found = await told(lingua, "explain", "en", "zh")
+    assert ({one["node_id"] for one in found["nodes"]}, found["cursor"]) == ({f"n{number}" for number in range(7)}, "")
+    assert len((await told(lingua, "nodes", "list"))["nodes"]) == 7
+
+
+async def test_pools_and_one_that_hangs_on_a_single_node(house: House, lingua: Lingua) -> None:
+    await house.post("/v1/node/register", NODE)
+    assert "en:zh !" in await shown(lingua, "pools")
+    (pool,) = (await told(lingua, "pools"))["pools"]
+    assert (pool["pair"], pool["slots"], pool["free"]) == ("en:zh", 2, 2)
+
+
+async def test_one_look_at_the_top(house: House, lingua: Lingua) -> None:
+    await house.post("/v1/node/register", NODE)
+    said = await told(lingua, "top")
+    assert [node["node_id"] for node in said["nodes"]] == ["n1"]
+    assert said["stats"]["slots"]["total"] == 2
+
+
+async def test_whom_nobody_answers_is_told_in_a_line(lingua: Lingua) -> None:
+    assert "no scheduler answers at http://127.0.0.1:1" in await refused(lingua, "top", "--url", "127.0.0.1:1")
