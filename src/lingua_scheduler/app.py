@@ -38,6 +38,7 @@ from lingua_scheduler.loops.keeper import Keeper
 from lingua_scheduler.loops.marker import Marker
 from lingua_scheduler.loops.postman import Postman
 from lingua_scheduler.loops.presence import PresenceKeeper
+from lingua_scheduler.loops.snapshot_maker import SnapshotMaker
 from lingua_scheduler.loops.surveyor import Surveyor
 from lingua_scheduler.loops.tender import Tender
 from lingua_scheduler.loops.undertaker import Undertaker
@@ -273,6 +274,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
             watcher,
             Surveyor(settings.loops.survey_interval_ms, Survey(app.directory, desk.clock).step),
             app.catalog,
+            SnapshotMaker(settings.loops.snapshot_interval_ms, partial(desk.stats.make, desk)),
         ):
             desk.delivery.has_news = tender.has_news
             door = Door(desk, ROUTES, serve_node=serve_node, serve_session=serve_session)

@@ -73,7 +73,7 @@ async def test_a_hub_that_dies_changes_nothing_for_jobs_and_is_named_among_the_p
         assert (await informed.ended(placed["job_id"]))["state"] == "FINISHED"
 
         async def is_named() -> bool:
-            health = (await informed.get("/api/v1/stats"))["health"]
+            health = (await informed.stats())["health"]
             return any("the service catalog could not be refreshed" in problem for problem in health["problems"])
 
         await eventually(is_named)

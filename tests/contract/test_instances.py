@@ -45,7 +45,7 @@ async def test_every_instance_sees_every_other(two: list[House]) -> None:
         assert "cursor" not in page
         found = {one["instance_id"]: one["url"] for one in page["instances"]}
         assert found == {"first": two[0].url, "second": two[1].url}
-        assert (await house.get("/api/v1/stats"))["instances"] == 2
+        assert (await house.stats())["instances"] == 2
     page = await two[0].get("/v1/instances?limit=1")
     assert ([one["instance_id"] for one in page["instances"]], page["cursor"]) == (["first"], "first")
     (rest,) = (await two[0].get("/v1/instances?cursor=first"))["instances"]
@@ -63,7 +63,7 @@ async def test_what_another_holds_is_seen_with_its_next_beat(two: list[House]) -
             return [(one["nodes"], one["sessions"]) for one in shown] == [(0, 0), (1, 1)]
 
         await eventually(is_seen)
-        stats = await first.get("/api/v1/stats")
+        stats = await first.stats()
         assert stats["sessions"] == 1
     second.serving.desk.drain()
 
@@ -135,7 +135,7 @@ async def test_a_letter_that_nobody_knows_is_a_dead_letter_and_is_told(two: list
         "job_id": "c0.a",
         "detail": "?",
     }
-    assert (await first.get("/api/v1/stats"))["health"]["problems"][0] == "1 dead letter: see /v1/dlq"
+    assert (await first.stats())["health"]["problems"][0] == "1 dead letter: see /v1/dlq"
 
 
 async def test_pages_of_dead_letters_have_each_of_them(house: House) -> None:

@@ -224,7 +224,7 @@ async def test_a_scheduler_that_restarts_costs_no_result(store: Server) -> None:
 
 
 async def is_idle(scheduler: Scheduler) -> bool:
-    stats = await scheduler.get("/api/v1/stats")
+    stats = await scheduler.stats()
     return bool(stats["jobs"]["in_flight"] == 0)
 
 

@@ -86,6 +86,21 @@ class Doors:
         assert answer.status_code == status, (answer.status_code, answer.text)
         return answer.json()
 
+    async def stats(self) -> Any:
+        """The fleet in numbers, as it is seen by somebody who begins to look from now on."""
+        # One that is being made while this is asked may have begun before.
+        seen: set[int] = set()
+        stats: Any = {}
+
+        async def is_made() -> bool:
+            nonlocal stats
+            stats = await self.get("/api/v1/stats")
+            seen.add(stats["generated_at_ms"])
+            return len(seen) > 2
+
+        await eventually(is_made)
+        return stats
+
     async def dispatch(self, session_id: str = "room-888", status: int = 200, **said: Any) -> Any:
         """Submit a job over HTTP."""
         message = {"session_id": session_id, "src_lang": "en", "tgt_lang": "zh", "audio_ref": "blob://1"} | said
@@ -109,6 +124,7 @@ class House(Doors):
 
     def __init__(self, store: str, **settings: Any) -> None:
         flags = {"engine.url": store, "engine.key_prefix": f"test:{secrets.token_hex(6)}", "server.port": 0}
+        flags |= {"loops.snapshot_interval_ms": 50}
         self.settings = load(env={}, flags=flags | settings).settings
         self.serving: Serving
 
@@ -133,7 +149,7 @@ class Scheduler(Doors):
 
     def __init__(self, store: str, **environment: str) -> None:
         self._store = store
-        self._environment = environment
+        self._environment = {"LINGUA_LOOPS__SNAPSHOT_INTERVAL_MS": "100"} | environment
         self._process: subprocess.Popen[str] | None = None
 
     async def __aenter__(self) -> Self:

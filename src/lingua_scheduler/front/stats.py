@@ -1,4 +1,4 @@
-"""The fleet in numbers, for whoever looks: counted at most once a second, however many look."""
+"""The fleet in numbers, for whoever looks: made in the background, served from memory, however many look."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from lingua_scheduler.core.history import Point
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.chart import chart
 from lingua_scheduler.front.instances import see_instances
 from lingua_scheduler.protocol.fleet import (
     FleetHealth,
@@ -25,34 +27,58 @@ if TYPE_CHECKING:
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.views.fleet import Fleet
 
-_MAX_AGE_MS: Final = 1_000
+#: Whoever does not want to wait for the next one may have one made, all of them together so often.
+FORCED_S: Final = 30.0
+#: When so many could not be made, whoever looks is told that he sees the past.
+_STALE: Final = 3
 #: Problems are for people: more than these nobody reads at once.
 _MAX_PROBLEMS: Final = 20
+_READY: Final = ("available", "full")
 
 
 class Stats:
-    """Whoever comes while somebody counts waits for that count."""
+    """The last good snapshot. Whoever needs one while it is being made waits for that."""
 
     def __init__(self) -> None:
         self._last: StatsAnswer | None = None
-        self._counting: asyncio.Task[StatsAnswer | Refusal] | None = None
+        self._making: asyncio.Task[StatsAnswer | Refusal] | None = None
+        self._forced_at = float("-inf")
 
-    async def read(self, desk: Desk) -> StatsAnswer | Refusal:
-        """The numbers, at most a second old."""
-        if self._last is not None:
-            age_ms = max(0, desk.clock() - self._last.generated_at_ms)
-            if age_ms < _MAX_AGE_MS:
-                return msgspec.structs.replace(self._last, age_ms=age_ms)
-        if self._counting is None:
-            self._counting = asyncio.create_task(self._count(desk))
-            self._counting.add_done_callback(self._counted)
-        return await asyncio.shield(self._counting)
+    def age_ms(self, desk: Desk) -> int | None:
+        """How old the last good one is; None: there is none."""
+        return None if self._last is None else max(0, desk.clock() - self._last.generated_at_ms)
 
-    def _counted(self, task: asyncio.Task[StatsAnswer | Refusal]) -> None:
-        self._counting = None
+    async def read(self, desk: Desk, *, fresh: bool = False) -> StatsAnswer | Refusal:
+        """The last good one, as old as it is; the first of all is made now, and with `fresh` seldom another."""
+        now = asyncio.get_running_loop().time()
+        if self._last is None or (fresh and now - self._forced_at >= FORCED_S):
+            self._forced_at = now
+            made = await self.make(desk)
+            if self._last is None or isinstance(made, StatsAnswer):
+                return made
+        age_ms = self.age_ms(desk) or 0
+        health = self._last.health
+        if age_ms > _STALE * desk.settings.loops.snapshot_interval_ms:
+            old = f"nobody could look at the fleet for {age_ms // 1000} s: what is shown is how it was then"
+            health = FleetHealth(ok=False, problems=[old, *health.problems][:_MAX_PROBLEMS])
+        return msgspec.structs.replace(self._last, age_ms=age_ms, health=health)
+
+    async def make(self, desk: Desk) -> StatsAnswer | Refusal:
+        """Look at the fleet, keep what was seen, and note it for the curves of the last hour."""
+        if self._making is None:
+            self._making = asyncio.create_task(self._count(desk))
+            self._making.add_done_callback(self._made)
+        made = await asyncio.shield(self._making)
+        if isinstance(made, StatsAnswer):
+            await chart(desk.engine, _point(made))
+        return made
+
+    def _made(self, task: asyncio.Task[StatsAnswer | Refusal]) -> None:
+        self._making = None
         if not task.cancelled() and task.exception() is None:
             answer = task.result()
-            self._last = answer if isinstance(answer, StatsAnswer) else None
+            if isinstance(answer, StatsAnswer):
+                self._last = answer
 
     async def _count(self, desk: Desk) -> StatsAnswer | Refusal:
         fleet = await fleet_everywhere(desk.engine, desk.directory.cells)
@@ -83,6 +109,18 @@ class Stats:
             instances=len(there),
             dispatch_ms=desk.delivery.durations.percentiles(),
         )
+
+
+def _point(stats: StatsAnswer) -> Point:
+    return Point(
+        ready_nodes=sum(stats.nodes.get(standing, 0) for standing in _READY),
+        free_slots=stats.slots.free,
+        in_flight=stats.jobs.in_flight,
+        waiting=stats.jobs.waiting,
+        finished_total=stats.jobs.finished_total,
+        failed_total=stats.jobs.failed_total,
+        dispatch_us=round(1_000 * (stats.dispatch_ms.p95 or 0)),
+    )
 
 
 def _problems_of_catalog(desk: Desk) -> Iterator[str]:

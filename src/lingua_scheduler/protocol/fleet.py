@@ -191,6 +191,26 @@ class StatsAnswer(Message, frozen=True, kw_only=True):
     dispatch_ms: Percentiles
 
 
+class PointAnswer(Message, frozen=True, kw_only=True):
+    """The fleet in the stretch of time that began then."""
+
+    at_ms: int
+    ready_nodes: int
+    free_slots: int
+    in_flight: int
+    waiting: int
+    finished_total: int
+    failed_total: int
+    p95_dispatch_ms: float
+
+
+class HistoryAnswer(Message, frozen=True, kw_only=True):
+    """The last hour in stretches of time, the oldest first. Some may be missing."""
+
+    stretch_ms: int
+    points: list[PointAnswer]
+
+
 class ServiceAnswer(Message, frozen=True, kw_only=True):
     """A service that nodes may install, and what the catalog says of it."""
 

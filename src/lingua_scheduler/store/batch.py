@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from lingua_scheduler.core.meters import CallMeter
     from lingua_scheduler.store.engine import Engine
     from lingua_scheduler.store.resp import Failure
     from lingua_scheduler.store.scripts import Script
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 class Lane:
     """The calls of one script on one cell in this tick, and the bytes that all of them begin with."""
 
-    __slots__ = ("cell", "futures", "head", "items", "keys", "rank", "reads", "script", "width")
+    __slots__ = ("cell", "futures", "head", "items", "keys", "meter", "rank", "reads", "script", "width")
 
-    def __init__(self, script: Script, cell: str, keys: int, head: bytes, width: int) -> None:
+    def __init__(self, script: Script, cell: str, keys: int, head: bytes, width: int, meter: CallMeter) -> None:
         self.script = script
+        self.meter = meter
         self.cell = cell
         self.keys = keys
         self.rank = script.rank
@@ -43,7 +45,7 @@ class Lane:
 class Batch:
     """One EVALSHA on its way: its callers in the order of their items."""
 
-    __slots__ = ("born", "cell", "data", "engine", "futures", "reads", "script", "sent_again", "size")
+    __slots__ = ("born", "cell", "data", "engine", "futures", "meter", "reads", "script", "sent_again", "size")
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class Batch:
     ) -> None:
         self.engine = engine
         self.script = lane.script
+        self.meter = lane.meter
         self.cell = lane.cell
         self.data = data
         self.futures = futures
@@ -74,6 +77,7 @@ class Batch:
                         future.set_result(read(value))
                     except ValueError as error:
                         fail(future, self._misfit(f"what its face does not know: {error}"))
+            self.meter.seconds.add(self.engine.age(self.born), self.size)
             self.engine.settled()
         elif isinstance(reply, hiredis.ReplyError):
             self.engine.refused(self, str(reply))
@@ -85,6 +89,7 @@ class Batch:
         return partial(ScriptFailed, f"{self.script.name}: answered {what}")
 
     def fail(self, failure: Failure) -> None:
+        self.meter.failed[type(failure()).__name__] += self.size
         for future in self.futures:
             fail(future, failure)
         self.engine.settled()

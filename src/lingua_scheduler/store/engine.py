@@ -24,6 +24,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown
+from lingua_scheduler.core.meters import CallMeter
 from lingua_scheduler.store.address import Cluster, Sentinels, parse_place
 from lingua_scheduler.store.assurance import Assurance
 from lingua_scheduler.store.batch import Batch, Lane, Load
@@ -78,6 +79,8 @@ class Engine:
         self._loop = asyncio.get_running_loop()
         self._scripts: dict[str, Script] = {}
         self._load_errors: dict[str, str] = {}
+        #: How the calls of each script went, by its name.
+        self.meters: dict[str, CallMeter] = {}
         self._lanes: dict[tuple[str, str], Lane] = {}
         # This tick.
         self._born = 0.0
@@ -218,9 +221,14 @@ class Engine:
             self._lanes.clear()
         keys = [cell_key(self.prefix, cell, name) for name in (*script.keys, *self._carrier.guards)]
         head = encode("EVALSHA", script.sha, len(keys), *keys)
-        lane = Lane(script, cell, len(keys), head[head.index(b"$") :], width)
+        meter = self.meters.setdefault(script.name, CallMeter())
+        lane = Lane(script, cell, len(keys), head[head.index(b"$") :], width, meter)
         self._lanes[script.sha, cell] = lane
         return lane
+
+    def age(self, born: float) -> float:
+        """How long ago that was, in seconds."""
+        return self._loop.time() - born
 
     def _schedule(self) -> None:
         self._scheduled = True

@@ -200,6 +200,13 @@ OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
     ),
     Key("routes", "hash", "", "`src:tgt`: the cells that serve it (msgpack)", "while a cell serves it"),
     Key(
+        "history",
+        "hash",
+        "",
+        "how the fleet was in a stretch of ten seconds, by its place in the hour: which stretch, and `Point` (msgpack)",
+        "an hour",
+    ),
+    Key(
         "dead",
         "hash",
         "",

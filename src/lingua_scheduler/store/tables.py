@@ -17,6 +17,7 @@ from lingua_scheduler.core.health import (
     SLOW_ACK_MS,
     WINDOW,
 )
+from lingua_scheduler.core.history import STRETCH_MS, STRETCHES, Point
 from lingua_scheduler.core.job_state import STATES, State, sources_of
 from lingua_scheduler.core.letter import CLOSED_MS, Presence
 from lingua_scheduler.core.needs import LACKING, LACKS, MARKED, MUTE, PRIVATE
@@ -167,6 +168,9 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "CLAIMANTS": {"most": str(MAX_CLAIMANTS)},
     # Whoever is there says it anew every few seconds: it is no part of the layout of what is kept.
     "PRESENCE": {name: str(position) for name, position in _positions(Presence).items()},
+    # An hour of curves: whoever changes its shape has none for an hour.
+    "POINT": {name: str(position) for name, position in _positions(Point).items()},
+    "HISTORY": {"stretch_ms": str(STRETCH_MS), "stretches": str(STRETCHES)},
     "INBOX": {"group": '"readers"', "closed_ms": str(CLOSED_MS)},
     "SOURCES": {state: "({" + ",".join(f"{source}=true" for source in sources_of(state)) + "})" for state in STATES},
 }

@@ -66,7 +66,7 @@ async def test_nobody_who_waits_for_a_slot_holds_it_up(serve: Start) -> None:
         waiting = asyncio.create_task(scheduler.http.post("/v1/dispatch/f2f", json=said))
 
         async def is_waiting() -> bool:
-            return bool((await scheduler.get("/api/v1/stats"))["jobs"]["waiting"])
+            return bool((await scheduler.stats())["jobs"]["waiting"])
 
         await eventually(is_waiting)
         assert await scheduler.stop() == 0

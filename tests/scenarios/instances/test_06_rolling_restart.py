@@ -61,7 +61,7 @@ async def load(port: int) -> AsyncIterator[Heap]:
 
 
 async def none_failed(doors: Doors) -> None:
-    stats = await doors.get("/api/v1/stats")
+    stats = await doors.stats()
     assert stats["jobs"]["failed_total"] == 0, stats
 
 

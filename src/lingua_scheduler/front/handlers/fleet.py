@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from lingua_scheduler.core.explain import Explanation
+from lingua_scheduler.core.history import STRETCH_MS
 from lingua_scheduler.core.letter import Letter
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal, refuse
@@ -19,12 +20,14 @@ from lingua_scheduler.front.pairing import offer_pairing
 from lingua_scheduler.front.web import Query, Route
 from lingua_scheduler.protocol.fleet import (
     CatalogAnswer,
+    HistoryAnswer,
     IntentAnswer,
     MaxAnswer,
     MaxRequest,
     NodeAnswer,
     NodesAnswer,
     PairingAnswer,
+    PointAnswer,
     PoolAnswer,
     PoolsAnswer,
     StatsAnswer,
@@ -35,6 +38,7 @@ from lingua_scheduler.protocol.fleet import (
 )
 from lingua_scheduler.protocol.options import Options, services_of, wanted_of
 from lingua_scheduler.views.explain import explain_everywhere
+from lingua_scheduler.views.history import read_history
 from lingua_scheduler.views.node import read_node
 from lingua_scheduler.views.pools import pools_everywhere
 from lingua_scheduler.views.slots import slots_in
@@ -123,9 +127,27 @@ def _pool(pool: Pool) -> PoolAnswer:
     return PoolAnswer(pair=pool.pair, nodes=pool.nodes, standing=pool.standing)
 
 
-async def show_stats(desk: Desk, _request: Request) -> Said:
-    """The fleet in numbers."""
-    return await desk.stats.read(desk)
+async def show_stats(desk: Desk, request: Request) -> Said:
+    """The fleet in numbers, as it was when somebody last looked."""
+    return await desk.stats.read(desk, fresh=request.query.get("fresh") == "true")
+
+
+async def show_history(desk: Desk, _request: Request) -> Said:
+    """The last hour, point by point."""
+    points = [
+        PointAnswer(
+            at_ms=at_ms,
+            ready_nodes=point.ready_nodes,
+            free_slots=point.free_slots,
+            in_flight=point.in_flight,
+            waiting=point.waiting,
+            finished_total=point.finished_total,
+            failed_total=point.failed_total,
+            p95_dispatch_ms=point.dispatch_us / 1_000,
+        )
+        for at_ms, point in await read_history(desk.engine)
+    ]
+    return HistoryAnswer(stretch_ms=STRETCH_MS, points=points)
 
 
 async def show_catalog(desk: Desk, _request: Request) -> Said:
@@ -228,7 +250,14 @@ ROUTES: Final = (
         ),
     ),
     _get("/v1/pools/{src}/{tgt}", show_pool, "One pair.", PoolAnswer, refuses=("UNKNOWN_POOL",)),
-    _get("/api/v1/stats", show_stats, "The fleet in numbers.", StatsAnswer),
+    _get(
+        "/api/v1/stats",
+        show_stats,
+        "The fleet in numbers, a few seconds old.",
+        StatsAnswer,
+        query=(Query("fresh", "Look now, if nobody has asked for that within half a minute.", bool),),
+    ),
+    _get("/api/v1/history", show_history, "How the fleet was in the last hour.", HistoryAnswer),
     _get("/api/v1/catalog", show_catalog, "Which services nodes may install.", CatalogAnswer, asks_engine=False),
     _get(
         "/v1/explain",
