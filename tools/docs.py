@@ -13,6 +13,7 @@ from lingua_scheduler.core.attempt_end import CAUSES
 from lingua_scheduler.core.job_state import ENDS, MOVES, STATES
 from lingua_scheduler.core.reasons import AGAINST, SPECIAL, WISHES
 from lingua_scheduler.core.refusal import CODES, Breakdown
+from lingua_scheduler.front.metrics import METRICS, SUCCESSORS
 from lingua_scheduler.protocol.errors import CLOSES, ON_SOCKETS, RESULT_CODES
 from lingua_scheduler.store.keys import CELL_KEYS, OUTSIDE_KEYS, cell_key, request_tag
 
@@ -47,6 +48,16 @@ What lives outside the cells has a slot of its own: a request id that came with 
 whoever sent it; a session, `{{sess:room-888}}`; a pairing code, `{{code:123456}}`; audio,
 `{{audio:7f3a}}`; what is counted together, `{{rate:anyone}}`; an instance, `{{inst:web-7-1f}}`. The
 directory, `{{dir}}`, and the dead letters, `{{dlq}}`, have one slot each for all."""
+
+METRICS_INTRO: Final = """\
+`GET /metrics` tells them in Prometheus' text format, to whoever has a token of the scope `metrics` or `admin`
+([security.md](security.md)). A scrape looks at memory only: it costs the engine nothing, however often it comes.
+
+What begins with `lingua_fleet_` is about all of the fleet, and is the same whichever instance is asked; take it once,
+`max without (instance) (lingua_fleet_jobs_in_flight)`, and do not add it up. It is as old as
+`lingua_snapshot_age_seconds` says. Everything else is of the instance that tells it. A counter of the fleet begins
+anew when the engine is emptied. No label ever names a session, a job, a node or a caller; of more than 200 pairs the
+smallest are told together, as `others`."""
 
 STATES_INTRO: Final = """\
 A job begins as `{start}` and ends in exactly one of {ends}. An end is final. Any
@@ -279,11 +290,29 @@ def reasons() -> str:
     )
 
 
+def metrics() -> str:
+    """docs/metrics.md, from the declarations."""
+    rows = (
+        (f"`{metric.name}`", metric.kind, ", ".join(f"`{label}`" for label in metric.labels), metric.meaning)
+        for metric in METRICS
+    )
+    successors = ((f"`{old}`", new) for old, new in SUCCESSORS)
+    return page(
+        "# Metrics",
+        METRICS_INTRO,
+        table(("name", "kind", "labels", "what it is"), rows),
+        "Beside these there is what is usual of a Python process: `process_*` and `python_*`.",
+        "## What became of the names of the first scheduler",
+        table(("there", "here"), successors),
+    )
+
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "config.md": config,
     "keys.md": keys,
     "job-states.md": job_states,
     "refusals.md": refusals,
+    "metrics.md": metrics,
     "reasons.md": reasons,
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections import Counter
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from lingua_scheduler.core.clock import Clock
 from lingua_scheduler.core.letter import Presence
 from lingua_scheduler.front.buckets import Buckets
+from lingua_scheduler.front.metrics import Metrics
 from lingua_scheduler.front.neighbours import Neighbours
 from lingua_scheduler.front.nodes.links import Links
+from lingua_scheduler.front.socket import Sockets
 from lingua_scheduler.front.stats import Stats
 
 if TYPE_CHECKING:
@@ -63,15 +66,21 @@ class Desk:
     delivery: Delivery = field(init=False)
     hearing: Hearing = field(init=False)
     mailboxes: Mailboxes = field(init=False)
+    metrics: Metrics = field(init=False)
     #: The instance has been asked to stop: nobody new is let in, and nodes that poll are answered.
     is_draining: asyncio.Event = field(default_factory=asyncio.Event)
     #: Its time is up: whoever still waits for the end of a job is answered.
     is_closing: asyncio.Event = field(default_factory=asyncio.Event)
+    #: How many requests were answered, by method, route and status.
+    requests: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    #: The open sockets, by the door that they came in by.
+    sockets: Sockets = field(default_factory=Sockets)
     #: Requests that wait for a slot.
     waiting: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.buckets = Buckets(self.engine, self.settings)
+        self.metrics = Metrics(self)
         self.neighbours = Neighbours(self.engine, self.directory, self.instance_id)
 
     def describe(self) -> Presence:

@@ -61,7 +61,6 @@ class Door:
         self._origins = Origins(desk.settings.server)
         served = {"/ws/node": ("node", serve_node), "/ws/session": ("session", serve_session)}
         self._served = {path: (scope, serve) for path, (scope, serve) in served.items() if serve is not None}
-        self._sockets: set[Socket] = set()
         # The same callers come again and again. A token is compared with care until it is known.
         self._admit = functools.lru_cache(maxsize=1_024)(self._admit_anew)
 
@@ -71,7 +70,7 @@ class Door:
 
     async def close_sockets(self) -> None:
         """Tell every socket that the instance restarts. Their servants see the end of it, and `is_draining`."""
-        await asyncio.gather(*(socket.close(CloseCode.RESTART) for socket in list(self._sockets)))
+        await asyncio.gather(*(socket.close(CloseCode.RESTART) for _, socket in self._desk.sockets))
 
     # Requests.
 
@@ -139,6 +138,7 @@ class Door:
             allowed = ", ".join(found.methods)
             refusal = refuse("METHOD_NOT_ALLOWED", path=_shown(path), method=_shown(method), methods=allowed)
             return refused(refusal, exchange.trace.id, headers=(("allow", allowed),))
+        exchange.route = route.path
         principal = self._admit(route.scope, route.also, exchange.client, exchange.given.get(b"authorization"))
         if isinstance(principal, Refusal):
             return principal
@@ -203,6 +203,7 @@ class Door:
             said = refused(said, exchange.trace.id)
         elif not isinstance(said, Reply):
             said = Reply(encode(said), headers=_NOT_KEPT)
+        self._desk.requests[exchange.method, exchange.route, said.status] += 1
         exchange.answer(said, () if exchange.origin is None else self._for_pages(exchange.host, exchange.origin))
 
     def _for_pages(self, host: str | None, origin: str) -> tuple[tuple[str, str], ...]:
@@ -251,7 +252,7 @@ class Door:
         if isinstance(principal, Refusal):
             await socket.close(close_code_of(principal), principal.detail, trace_id)
             return
-        self._sockets.add(socket)
+        self._desk.sockets.add(socket, scope_name)
         try:
             await serve(self._desk, socket, Peer(principal, client, headers.get("origin"), trace_id))
             await socket.close(CloseCode.DONE)
@@ -263,7 +264,7 @@ class Door:
             log.exception("a socket at %s failed, trace %s", scope["path"], trace_id)
             await socket.close(CloseCode.INTERNAL, trace_id=trace_id)
         finally:
-            self._sockets.discard(socket)
+            self._desk.sockets.discard(socket)
 
 
 def _at_once(work: Awaitable[Said]) -> Said:

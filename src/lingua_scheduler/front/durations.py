@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from lingua_scheduler.core.meters import SHORT_S, Histogram
 from lingua_scheduler.protocol.fleet import Percentiles
 
 #: Of so many the percentiles are: enough for the 99th, little enough to sort now and then.
@@ -16,10 +17,13 @@ class Durations:
 
     def __init__(self) -> None:
         self._last: deque[float] = deque(maxlen=WINDOW)
+        #: All of them.
+        self.histogram = Histogram(SHORT_S)
 
     def add(self, took_ms: float) -> None:
         """One more."""
         self._last.append(took_ms)
+        self.histogram.add(took_ms / 1_000)
 
     def percentiles(self) -> Percentiles:
         """The usual three."""

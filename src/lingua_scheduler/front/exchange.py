@@ -60,6 +60,7 @@ class Exchange:
         "path",
         "query",
         "request",
+        "route",
         "size",
         "task",
         "trace",
@@ -85,6 +86,8 @@ class Exchange:
         #: By which name the caller found us, and the page that he is, if he is one.
         self.host = None if host is None else host.decode("latin-1")
         self.origin = None if origin is None else origin.decode("latin-1")
+        #: Which of our routes it asks for, as that is written in the table of them.
+        self.route = "unknown"
         self.is_begun = False
         #: All of its body has arrived.
         self.is_whole = False

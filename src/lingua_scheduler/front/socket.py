@@ -17,7 +17,7 @@ from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import CloseCode, farewell
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     Receive = Callable[[], Awaitable[Any]]
     Send = Callable[[Any], Awaitable[None]]
@@ -81,6 +81,11 @@ class Socket:
         """How long a message takes to the other end, or back: half of a round trip. None: that is not known yet."""
         round_trip_ms = self._round_trip_ms()
         return None if round_trip_ms is None else round(round_trip_ms / 2)
+
+    @property
+    def queued_bytes(self) -> int:
+        """What waits here to be read by the peer."""
+        return self._bytes
 
     async def accept(self, subprotocol: str | None = None) -> None:
         """Finish the handshake."""
@@ -207,6 +212,26 @@ class Socket:
         except TimeoutError:
             return False
         return bool(event["type"] == ANSWERED)
+
+
+class Sockets:
+    """The open ones, each with its kind: whose door it came in by."""
+
+    kinds: Final = ("node", "session")
+
+    def __init__(self) -> None:
+        self._kind_of: dict[Socket, str] = {}
+
+    def __iter__(self) -> Iterator[tuple[str, Socket]]:
+        return iter([(kind, socket) for socket, kind in self._kind_of.items()])
+
+    def add(self, socket: Socket, kind: str) -> None:
+        """One is open."""
+        self._kind_of[socket] = kind
+
+    def discard(self, socket: Socket) -> None:
+        """It is closed."""
+        self._kind_of.pop(socket, None)
 
 
 def _cut(reason: str) -> str:

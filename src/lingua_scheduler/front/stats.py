@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lingua_scheduler.front.desk import Desk
+    from lingua_scheduler.views.counts import Counts
     from lingua_scheduler.views.fleet import Fleet
 
 #: Whoever does not want to wait for the next one may have one made, all of them together so often.
@@ -40,28 +41,31 @@ class Stats:
     """The last good snapshot. Whoever needs one while it is being made waits for that."""
 
     def __init__(self) -> None:
-        self._last: StatsAnswer | None = None
+        #: The last good snapshot, and what it was made of.
+        self.last: StatsAnswer | None = None
+        self.counts: Counts | None = None
+        self.dead_letters: int | None = None
         self._making: asyncio.Task[StatsAnswer | Refusal] | None = None
         self._forced_at = float("-inf")
 
     def age_ms(self, desk: Desk) -> int | None:
         """How old the last good one is; None: there is none."""
-        return None if self._last is None else max(0, desk.clock() - self._last.generated_at_ms)
+        return None if self.last is None else max(0, desk.clock() - self.last.generated_at_ms)
 
     async def read(self, desk: Desk, *, fresh: bool = False) -> StatsAnswer | Refusal:
         """The last good one, as old as it is; the first of all is made now, and with `fresh` seldom another."""
         now = asyncio.get_running_loop().time()
-        if self._last is None or (fresh and now - self._forced_at >= FORCED_S):
+        if self.last is None or (fresh and now - self._forced_at >= FORCED_S):
             self._forced_at = now
             made = await self.make(desk)
-            if self._last is None or isinstance(made, StatsAnswer):
+            if self.last is None or isinstance(made, StatsAnswer):
                 return made
         age_ms = self.age_ms(desk) or 0
-        health = self._last.health
+        health = self.last.health
         if age_ms > _STALE * desk.settings.loops.snapshot_interval_ms:
             old = f"nobody could look at the fleet for {age_ms // 1000} s: what is shown is how it was then"
             health = FleetHealth(ok=False, problems=[old, *health.problems][:_MAX_PROBLEMS])
-        return msgspec.structs.replace(self._last, age_ms=age_ms, health=health)
+        return msgspec.structs.replace(self.last, age_ms=age_ms, health=health)
 
     async def make(self, desk: Desk) -> StatsAnswer | Refusal:
         """Look at the fleet, keep what was seen, and note it for the curves of the last hour."""
@@ -78,7 +82,7 @@ class Stats:
         if not task.cancelled() and task.exception() is None:
             answer = task.result()
             if isinstance(answer, StatsAnswer):
-                self._last = answer
+                self.last = answer
 
     async def _count(self, desk: Desk) -> StatsAnswer | Refusal:
         fleet = await fleet_everywhere(desk.engine, desk.directory.cells)
@@ -88,6 +92,7 @@ class Stats:
         if isinstance(dead, Refusal):
             return dead
         there = [seen.presence for seen in await see_instances(desk) if seen.presence is not None]
+        self.counts, self.dead_letters = fleet.counts, dead.total
         problems = [*_problems(fleet, dead.total), *_problems_of_catalog(desk)][:_MAX_PROBLEMS]
         return StatsAnswer(
             generated_at_ms=desk.clock(),

@@ -24,6 +24,11 @@ async def livez(_desk: Desk, _request: Request) -> OkAnswer:
     return OkAnswer(ok=True)
 
 
+async def metrics(desk: Desk, _request: Request) -> Reply:
+    """Numbers for Prometheus."""
+    return Reply(desk.metrics.text(), content_type=desk.metrics.content_type)
+
+
 async def readyz(desk: Desk, _request: Request) -> OkAnswer | Refusal:
     """The state engine can be reached and runs scripts, and nobody asked us to stop."""
     if desk.is_draining.is_set():
@@ -35,6 +40,7 @@ async def readyz(desk: Desk, _request: Request) -> OkAnswer | Refusal:
 ROUTES: Final = (
     Route("GET", "/health", "", health, "It is there: `OK`.", tag="health", asks_engine=False),
     Route("GET", "/livez", "", livez, "The process lives.", answers=OkAnswer, tag="health", asks_engine=False),
+    Route("GET", "/metrics", "metrics", metrics, "Numbers for Prometheus.", tag="health", asks_engine=False),
     Route(
         "GET",
         "/readyz",
