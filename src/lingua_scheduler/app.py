@@ -33,6 +33,7 @@ from lingua_scheduler.front.sessions.sessions import Sessions
 from lingua_scheduler.front.sessions.socket import serve_session
 from lingua_scheduler.front.submit import Submitter
 from lingua_scheduler.front.survey import Survey
+from lingua_scheduler.loops.auditor import Auditor
 from lingua_scheduler.loops.catalog_refresher import CatalogRefresher
 from lingua_scheduler.loops.keeper import Keeper
 from lingua_scheduler.loops.marker import Marker
@@ -82,6 +83,7 @@ class App:
         )
         self.marker = Marker(self._mark, settings.loops.relay_interval_ms)
         self.catalog = CatalogRefresher(settings.catalog)
+        self.auditor = Auditor(engine, lambda: self.directory.cells, settings.loops.audit_interval_ms, again_ms=1_000)
 
     async def _mark(self, node_id: str, service: str, service_type: str) -> object:
         return await self.directory.at_home(
@@ -174,6 +176,7 @@ def desk_of(app: App) -> Desk:
         submitter=app.submitter,
         marker=app.marker,
         catalog=app.catalog,
+        auditor=app.auditor,
         auth=Auth(settings.auth),
         instance_id=app.instance_id,
     )
@@ -274,6 +277,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
             watcher,
             Surveyor(settings.loops.survey_interval_ms, Survey(app.directory, desk.clock).step),
             app.catalog,
+            app.auditor,
             SnapshotMaker(settings.loops.snapshot_interval_ms, partial(desk.stats.make, desk)),
         ):
             desk.delivery.has_news = tender.has_news

@@ -20,6 +20,7 @@ from lingua_scheduler.front.directory import Directory
 from lingua_scheduler.front.door import Door
 from lingua_scheduler.front.server import Server, bind
 from lingua_scheduler.front.submit import Submitter
+from lingua_scheduler.loops.auditor import Auditor
 from lingua_scheduler.loops.catalog_refresher import CatalogRefresher
 from lingua_scheduler.loops.marker import Marker
 from lingua_scheduler.store.engine import Engine
@@ -75,6 +76,7 @@ async def open_door(
             submitter=Submitter(engine, "c0", settings.rules(), directory=directory),
             marker=Marker(partial(mark, engine, "c0"), 1_000),
             catalog=CatalogRefresher(settings.catalog),
+            auditor=Auditor(engine, lambda: ("c0",), 1_000, again_ms=10),
             auth=Auth(settings.auth),
             instance_id="instance-1",
         )

@@ -341,6 +341,9 @@ class Loops(Section):
         le=MINUTE,
         description="How often an instance compares a part of the directory with the cells.",
     )
+    audit_interval_ms: int = Field(
+        default=30_000, ge=100, le=DAY, description="How often an instance looks whether the invariants hold."
+    )
     snapshot_interval_ms: int = Field(
         default=5_000, ge=20, le=10 * MINUTE, description="How often an instance looks at the whole fleet, to show it."
     )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.front.mailbox import Mailboxes
     from lingua_scheduler.front.sessions.sessions import Sessions
     from lingua_scheduler.front.submit import Submitter
+    from lingua_scheduler.loops.auditor import Auditor
     from lingua_scheduler.loops.catalog_refresher import CatalogRefresher
     from lingua_scheduler.loops.marker import Marker
     from lingua_scheduler.store.engine import Engine
@@ -49,6 +50,7 @@ class Desk:
     submitter: Submitter
     marker: Marker
     catalog: CatalogRefresher
+    auditor: Auditor
     auth: Auth
     instance_id: str
     #: Where a browser finds this instance.

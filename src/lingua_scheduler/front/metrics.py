@@ -184,6 +184,13 @@ METRICS: Final[tuple[Metric, ...]] = (
         (),
         lambda desk: _one(desk.stats.dead_letters),
     ),
+    Metric(
+        "lingua_fleet_invariant_violations",
+        "gauge",
+        "What the last look of the auditor has found: docs/invariants.md. It must be 0.",
+        ("invariant",),
+        lambda desk: [((name,), number) for name, number in (desk.auditor.found or {}).items()],
+    ),
     # What the engine itself has counted.
     Metric("lingua_fleet_jobs_accepted_total", "counter", "Jobs that were taken.", (), _counted("accepted")),
     Metric("lingua_fleet_jobs_ended_total", "counter", "Jobs that ended, by how.", ("state",), _counted("ended")),
