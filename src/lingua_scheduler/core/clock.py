@@ -20,6 +20,12 @@ class Clock:
     def __init__(self, local: Callable[[], int] = wall_ms) -> None:
         self.local = local
         self._ahead_ms = 0
+        self._heard_ms = local()
+
+    @property
+    def silent_ms(self) -> int:
+        """How long ago the engine last said what time it is."""
+        return max(0, self.local() - self._heard_ms)
 
     def __call__(self) -> int:
         """Now, by the engine's clock."""
@@ -30,6 +36,7 @@ class Clock:
 
         What is known already stays if it may be right, so that time does not jump to and fro with each answer.
         """
+        self._heard_ms = self.local()
         earliest_ms, latest_ms = engine_ms - self.local(), engine_ms - asked_ms
         if not earliest_ms <= self._ahead_ms <= latest_ms:
             self._ahead_ms = (earliest_ms + latest_ms) // 2

@@ -283,6 +283,20 @@ METRICS: Final[tuple[Metric, ...]] = (
         _failed_calls,
     ),
     Metric(
+        "lingua_engine_silence_seconds",
+        "gauge",
+        "How long ago the engine last answered when it was looked at, which is once a second.",
+        (),
+        lambda desk: _one(desk.clock.silent_ms / 1_000),
+    ),
+    Metric(
+        "lingua_inbox_letters",
+        "gauge",
+        "Letters of other instances that lie in the inbox of this one.",
+        (),
+        lambda desk: _one(desk.stats.letters),
+    ),
+    Metric(
         "lingua_marks_dropped_total",
         "counter",
         "Broken services that were not marked because there were too many at once.",

@@ -45,6 +45,8 @@ class Stats:
         self.last: StatsAnswer | None = None
         self.counts: Counts | None = None
         self.dead_letters: int | None = None
+        #: In the inbox of this instance.
+        self.letters: int | None = None
         self._making: asyncio.Task[StatsAnswer | Refusal] | None = None
         self._forced_at = float("-inf")
 
@@ -91,7 +93,9 @@ class Stats:
         dead = await read_dead_letters(desk.engine, limit=1)
         if isinstance(dead, Refusal):
             return dead
-        there = [seen.presence for seen in await see_instances(desk) if seen.presence is not None]
+        everybody = await see_instances(desk)
+        there = [seen.presence for seen in everybody if seen.presence is not None]
+        self.letters = next((seen.letters for seen in everybody if seen.instance_id == desk.instance_id), 0)
         self.counts, self.dead_letters = fleet.counts, dead.total
         problems = [*_problems(fleet, dead.total), *_problems_of_catalog(desk)][:_MAX_PROBLEMS]
         return StatsAnswer(
