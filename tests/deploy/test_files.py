@@ -1,0 +1,109 @@
+"""What is deployed: that the files are what they claim to be, and agree with the product."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from lingua_scheduler.config import load
+from lingua_scheduler.config.load import LEAVES, env_name
+
+DEPLOY: Final = Path(__file__).parents[2] / "deploy"
+CHART: Final = DEPLOY / "helm" / "lingua-scheduler"
+SETTINGS: Final = {env_name(key) for key in LEAVES}
+
+
+def variables_in(path: Path) -> set[str]:
+    return set(re.findall(r"\bLINGUA_[A-Z]+__[A-Z_]+", path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(
+    "path", sorted(path for path in DEPLOY.rglob("*") if path.is_file()), ids=lambda path: path.name
+)
+def test_every_setting_that_is_named_exists(path: Path) -> None:
+    assert variables_in(path) <= SETTINGS
+
+
+def test_the_sample_settings_are_taken() -> None:
+    settings = load(DEPLOY / "systemd" / "config.toml", env={}).settings
+    assert (settings.server.host, settings.server.port) == ("0.0.0.0", 5010)  # noqa: S104 - it is only compared
+
+
+def test_the_unit_is_one() -> None:
+    """Of what it says only that its program is not installed here may be wrong."""
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("there is no systemd on this machine")
+    unit = str(DEPLOY / "systemd" / "lingua-scheduler.service")
+    said = subprocess.run([analyze, "verify", unit], capture_output=True, text=True, check=False).stderr
+    complaints = [line for line in said.splitlines() if "lingua-scheduler.service" in line]
+    assert [line for line in complaints if "is not executable" not in line] == []
+
+
+def composed() -> dict[str, Any]:
+    said: dict[str, Any] = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text(encoding="utf-8"))
+    return said
+
+
+def test_the_composed_instances_share_an_engine_and_have_names_of_their_own() -> None:
+    services = composed()["services"]
+    schedulers = [service for name, service in services.items() if name.startswith("scheduler")]
+    assert {one["environment"]["LINGUA_ENGINE__URL"] for one in schedulers} == {"redis://valkey:6379/0"}
+    assert len({one["environment"]["LINGUA_INSTANCE__ID"] for one in schedulers}) == len(schedulers) == 2
+    assert "noeviction" in services["valkey"]["command"]
+
+
+def test_everybody_has_the_time_to_hand_over() -> None:
+    drain_s = load(env={}).settings.server.drain_ms / 1000
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    unit = (DEPLOY / "systemd" / "lingua-scheduler.service").read_text(encoding="utf-8")
+    given = [
+        values["terminationGracePeriodSeconds"],
+        int(re.findall(r"TimeoutStopSec=(\d+)", unit)[0]),
+        int(composed()["services"]["scheduler-1"]["stop_grace_period"].removesuffix("s")),
+    ]
+    assert all(seconds >= drain_s + 5 for seconds in given)
+
+
+def test_the_chart_asks_only_for_values_that_it_has() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    assert tomllib.loads(values["config"])["server"]["port"] == 5010
+    asked = {
+        name
+        for template in (CHART / "templates").iterdir()
+        for name in re.findall(r"\.Values\.([A-Za-z.]+)", template.read_text(encoding="utf-8"))
+    }
+    for name in asked:
+        found: Any = values
+        for part in name.split("."):
+            assert part in found, name
+            found = found[part]
+
+
+def test_the_chart_has_the_version_of_the_package() -> None:
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert chart["appVersion"] == project["version"]
+
+
+def test_helm_renders_the_chart() -> None:
+    helm = shutil.which("helm")
+    if helm is None:
+        pytest.skip("there is no helm on this machine, and no registry of Python's or Debian's has one")
+    environment = os.environ | {"HELM_CACHE_HOME": "/nonexistent"}
+    subprocess.run([helm, "lint", "--strict", str(CHART)], check=True, capture_output=True, env=environment)
+    for flags in ((), ("--set", "serviceMonitor.enabled=true")):
+        done = subprocess.run(
+            [helm, "template", "it", str(CHART), *flags], check=True, capture_output=True, text=True, env=environment
+        )
+        kinds = {one["kind"] for one in yaml.safe_load_all(done.stdout) if one}
+        assert {"Deployment", "Service", "ConfigMap", "PodDisruptionBudget"} <= kinds
+        assert ("ServiceMonitor" in kinds) == bool(flags)
