@@ -294,6 +294,53 @@ async def test_a_session_that_is_gone_is_an_error_and_a_translation_begins_anew(
         assert (await ends(page))[-1] == (0, "anew")
 
 
+async def test_whoever_watches_sees_every_frame_and_how_the_session_stands(
+    page: Page, house: House, network: Proxy
+) -> None:
+    seen: list[str | bytes] = []
+
+    def see(frame: str | bytes) -> None:
+        seen.append(frame)
+
+    page.on("websocket", lambda socket: socket.on("framereceived", see))
+    async with house.node() as node:
+        await node.register(slots=4)
+        await load(page, network.port)
+        await page.evaluate("""async () => {
+            Object.assign(window, {frames: [], states: [], reportError: error => { window.reported = error.message; }});
+            const onFrame = frame => {
+                frames.push(frame);
+                if (frames.length === 2) throw new Error("his own affair");
+            };
+            client = new sdk.Client(undefined, {onFrame, onState: state => states.push(state)});
+        }""")
+        session_id = await begin_stream(page)
+        await utter(page, 1)
+        await node.result(await node.job())
+        await until(page, "items.some(item => item.type === 'result')")
+        network.cut()
+        await until(page, "states.at(-1).name === 'open' && states.length > 2")
+        await page.evaluate("stream.end()")
+        await until(page, "ended")
+        states = await page.evaluate("states.map(one => [one.name, one.sessionId, one.isResumed ?? null])")
+        assert states == [
+            ["connecting", None, None],
+            ["open", session_id, False],
+            ["lost", session_id, None],
+            ["connecting", session_id, None],
+            ["open", session_id, True],
+            ["closed", session_id, None],
+        ]
+        out = await page.evaluate("""frames.filter(one => one.way === 'out')
+            .map(one => typeof one.data === 'string' ? JSON.parse(one.data).type : one.data[0])""")
+        assert out[0] == "session_init"
+        assert 1 in out
+        assert out[-1] == "session_close"
+        assert await page.evaluate("frames.filter(one => one.way === 'in').length") == len(seen)
+        assert await page.evaluate("reported") == "his own affair"
+        assert await page.evaluate("frames.every((one, at) => at === 0 || one.atMs >= frames[at - 1].atMs)")
+
+
 async def test_nobody_there_is_an_error_that_may_go_away(page: Page, house: House) -> None:
     await load(page, house.port)
     failed = await page.evaluate("""() =>

@@ -17,6 +17,10 @@
  *   retryAfterMs: ?number, traceId: string}} Missing   There will be no result, and why.
  * @typedef {{src: string, tgt: string, speak?: boolean, options?: object, pipeline?: object}} Wishes
  *   Also any other field of `session_init` or `utterance`, as it is on the wire. `speak`: answer with speech, too.
+ * @typedef {{way: "out" | "in", data: string | Uint8Array, atMs: number}} Frame   What went over a socket, and when
+ *   (`performance.now()`).
+ * @typedef {{name: "connecting" | "open" | "lost" | "closed", sessionId: ?string, isResumed?: boolean, code?: ?number,
+ *   againInMs?: number}} State   How a session stands: `lost` comes back by itself, `closed` does not.
  */
 
 import { Conversation, LinguaError } from "./conversation.js";
@@ -44,12 +48,32 @@ export const silence = ms => new Int16Array(RATE * ms / 1000);
 
 /** Holds a conversation on sockets, one after the other. */
 class Link {
-  #socket = null; #tries = 0; #waiting = []; #timers = []; #isLeft = false; #heardAt = 0; #givesUpAt;
+  #socket = null; #tries = 0; #waiting = []; #timers = []; #isLeft = false; #isClosed = false; #heardAt = 0; #givesUpAt;
 
   constructor(client, init) {
     this.client = client;
     this.talk = new Conversation({ type: "session_init", client_version: "lingua.js", platform: "web", ...init });
     this.#givesUpAt = Date.now() + client.connectTimeoutMs;
+  }
+
+  /** Let whoever watches see it. What he does with it is his affair. */
+  #show(watch, seen) {
+    try {
+      watch?.(seen);
+    } catch (error) {
+      reportError(error);
+    }
+  }
+
+  #tell(name, more = {}) {
+    if (this.#isClosed) return;
+    this.#isClosed = name === "closed";
+    this.#show(this.client.onState, { name, sessionId: this.talk.ack?.session_id ?? null, ...more });
+  }
+
+  #send(frame) {
+    this.#show(this.client.onFrame, { way: "out", data: frame, atMs: performance.now() });
+    this.#socket.send(frame);
   }
 
   async open() {
@@ -82,13 +106,14 @@ class Link {
   /** Something has changed: write what is to be written, and let everybody who waits look again. */
   ring() {
     if (this.#socket?.readyState === WebSocket.OPEN) {
-      for (const frame of this.talk.outbox.splice(0)) this.#socket.send(frame);
+      for (const frame of this.talk.outbox.splice(0)) this.#send(frame);
     }
     for (const again of this.#waiting.splice(0)) again();
   }
 
   hangUp() {
     this.#isLeft = true;
+    this.#tell("closed");
     this.#drop();
     this.ring();
   }
@@ -102,13 +127,19 @@ class Link {
   }
 
   #connect() {
+    this.#tell("connecting");
     const { url, token } = this.client;
     const socket = this.#socket = token ? new WebSocket(url, ["lingua.v1", `token.${token}`]) : new WebSocket(url);
     socket.binaryType = "arraybuffer";
-    socket.onopen = () => socket.send(this.talk.hello());
+    const isResumed = this.talk.ack !== null;
+    socket.onopen = () => this.#send(this.talk.hello());
     socket.onmessage = ({ data }) => {
       this.#heardAt = Date.now();
+      const wasOpen = this.talk.isOpen;
+      const frame = typeof data === "string" ? data : new Uint8Array(data);
+      this.#show(this.client.onFrame, { way: "in", data: frame, atMs: performance.now() });
       this.talk.hear(data);
+      if (this.talk.isOpen && !wasOpen) this.#tell("open", { isResumed });
       if (this.talk.refused || this.talk.failure) this.#lose(null);
       else this.ring();
     };
@@ -138,7 +169,12 @@ class Link {
       const silent = new LinguaError("UNREACHABLE", `${this.client.url} does not answer`, { retryable: true });
       this.talk.fail(this.talk.refused ?? silent);
     }
-    if (!this.talk.isDone) this.#timers.push(setTimeout(() => this.#connect(), pause));
+    if (!this.talk.isDone) {
+      this.#tell("lost", { code, againInMs: pause });
+      this.#timers.push(setTimeout(() => this.#connect(), pause));
+    } else {
+      this.#tell("closed", { code });
+    }
     this.ring();
   }
 }
@@ -183,6 +219,8 @@ export class Stream {
     await context.resume();
     return { stop: async () => {
       await context.close();
+      // What is still on its way from the audio thread would begin another utterance behind the cut.
+      ear.port.onmessage = null;
       if (!media) for (const track of heard.getTracks()) track.stop();
       await this.cut();
     } };
@@ -202,12 +240,13 @@ export class Stream {
 export class Client {
   #idle = [];
 
-  /** @param {string} [url] @param {{token?: string, connectTimeoutMs?: number, resumeForMs?: number}} [settings] */
+  /** @param {string} [url] @param {{token?: string, connectTimeoutMs?: number, resumeForMs?: number,
+   *  onFrame?: function(Frame): void, onState?: function(State): void}} [settings] */
   constructor(url = new URL("..", import.meta.url).href, settings = {}) {
-    const { token = null, connectTimeoutMs = 5_000, resumeForMs = 120_000 } = settings;
+    const { token = null, connectTimeoutMs = 5_000, resumeForMs = 120_000, onFrame, onState } = settings;
     const socket = new URL("ws/session", url.endsWith("/") ? url : `${url}/`);
     socket.protocol = socket.protocol.replace("http", "ws");
-    Object.assign(this, { url: socket.href, token, connectTimeoutMs, resumeForMs });
+    Object.assign(this, { url: socket.href, token, connectTimeoutMs, resumeForMs, onFrame, onState });
   }
 
   /** One utterance: partials, and at last its result, or an error. @param {ArrayBuffer | ArrayBufferView} audio
