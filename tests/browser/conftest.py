@@ -1,4 +1,4 @@
-"""A real browser whose microphone plays a tone, and a page that may call the scheduler."""
+"""A real browser whose microphone plays a tone, a page that may call the scheduler, and visits to pages of its own."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import os
 import struct
 import wave
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from playwright.async_api import async_playwright
 
+from tests.support.people import PATIENCE_S
 from tests.support.programs import find
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from playwright.async_api import Browser, Page
+    from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page
 
 TONE_HZ: Final = 440
 PAGE: Final = b"<!doctype html><title>A page</title>"
@@ -85,3 +86,44 @@ async def page(browser: Browser) -> AsyncIterator[Page]:
         yield page
         await page.close()
     assert wrong == []
+
+
+class Visitor:
+    """Somebody with a browser that has never been here. Whatever goes wrong in his pages is in `wrong`."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._contexts: list[BrowserContext] = []
+        self.wrong: list[str] = []
+        #: What a browser says of a network that fails, where a test lets it.
+        self.forgiven: tuple[str, ...] = ()
+
+    async def open(self, url: str, **how: Any) -> Page:
+        """A page, in a browser of its own, shown."""
+        context = await self._browser.new_context(**({"locale": "en-GB"} | how))
+        self._contexts.append(context)
+        context.set_default_timeout(PATIENCE_S * 1000)
+        await context.grant_permissions(["microphone", "clipboard-read", "clipboard-write"])
+        page = await context.new_page()
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        page.on("console", self._hear)
+        await page.goto(url)
+        await page.wait_for_selector("main")
+        return page
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"} and not any(part in message.text for part in self.forgiven):
+            self.wrong.append(message.text)
+
+    async def leave(self) -> None:
+        for context in self._contexts:
+            await context.close()
+
+
+@pytest.fixture
+async def visitor(browser: Browser) -> AsyncIterator[Visitor]:
+    """At the end nothing was wrong."""
+    visitor = Visitor(browser)
+    yield visitor
+    await visitor.leave()
+    assert visitor.wrong == []

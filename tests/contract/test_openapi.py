@@ -137,7 +137,7 @@ def seed(client: httpx2.Client) -> dict[str, Any]:
     said = {"session_id": node_id, "src_lang": "en", "tgt_lang": "zh", "audio_ref": ref}
     wish = {"options": {"preferred_node_id": node_id, "strict": True}}
     job = client.post("/v1/dispatch/f2f", json=said | wish).raise_for_status().json()
-    letter = {"letter": f"{next(_UNUSED)}-0.gone"}
+    letter = {"letter": f"{next(_UNUSED)}-0.gone", "asset": "base.css", "folder": "vendor", "file": "preact.js"}
     named = {"job_id": job["job_id"], "attempt_id": 1, "node_id": node_id, "epoch": None, "x-node-id": node_id}
     audio = {"ref": ref, "audio_ref": ref, "session_id": node_id, "utterance_index": None, "options": None}
     langs = {"src_lang": "en", "tgt_lang": "zh", "src": "en", "tgt": "zh", "semantic_langs": ["en", "zh"]}

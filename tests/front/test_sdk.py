@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lingua_scheduler.app import ROUTES
-from lingua_scheduler.front.handlers.documents import SDK
+from lingua_scheduler.front.handlers.pages import SDK
 from tests.support.doors import Raw, open_door
 
 if TYPE_CHECKING:

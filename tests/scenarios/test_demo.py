@@ -122,7 +122,7 @@ def adds_up(line: str) -> dict[str, Any]:
 def test_the_numbers_of_a_demo_add_up(tmp_path: Path) -> None:
     with demo(tmp_path, "--duration", "6", "--json", "--failure-rate", "0.4") as process:
         said = ready(process)
-        assert [httpx2.get(url, trust_env=False).status_code for url in said["links"].values()] == [200] * 4
+        assert [httpx2.get(url, trust_env=False).status_code for url in said["links"].values()] == [200] * 5
         # Two lines for a program: this was the first.
         code, (line,), err = end(process)
     assert (code, err) == (0, "")
@@ -148,7 +148,7 @@ def test_sigterm_drains_and_a_file_gets_plain_lines(tmp_path: Path) -> None:
         assert process.stdout is not None
         first, links = process.stdout.readline(), process.stdout.readline().split()
         assert first.startswith("ready: http://127.0.0.1:")
-        talking({"links": {"stats": links[1]}})
+        talking({"links": {"stats": links[2]}})
         code, lines, err = end(process, signal.SIGTERM)
     assert (code, err) == (0, "")
     assert any(line.startswith("draining: ") for line in lines)
@@ -203,7 +203,7 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
     with demo(tmp_path) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        talking({"links": {"stats": process.stdout.readline().split()[1]}})
+        talking({"links": {"stats": process.stdout.readline().split()[2]}})
         for pid in hosts(tmp_path):
             os.kill(pid, signal.SIGSTOP)  # So that there is something to wait for.
         process.send_signal(signal.SIGINT)

@@ -27,6 +27,7 @@ class Place:
     def links(self) -> dict[str, str]:
         """Pages to open while it runs."""
         return {
+            "playground": f"{self.url}/playground",
             "docs": f"{self.url}/docs",
             "stats": f"{self.url}/api/v1/stats",
             "nodes": f"{self.url}/v1/nodes",

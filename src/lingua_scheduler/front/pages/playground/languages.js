@@ -1,0 +1,60 @@
+/** From which language to which: any tag, and those that somebody serves to choose from. */
+
+import { batch, html } from "../html.js";
+import { nameOf, say } from "../i18n.js";
+import { pairs, sources, src, tagIn, targets, tgt } from "./wishes.js";
+
+const MOST_SHOWN = 12;
+const USUAL = ["en", "zh", "es", "fr", "de", "ja", "ko", "pt", "it", "ru", "ar", "hi", "yue"];
+
+const Tag = ({ id, label, value, known }) => html`
+  <div class="tag">
+    <label class="label" for=${id}>${label}</label>
+    <input type="text" id=${id} list=${`${id}-known`} value=${value.value} maxlength="35" spellcheck=${false} autocapitalize="off" autocomplete="off"
+      aria-describedby=${`${id}-name`} onChange=${event => {
+        const tag = tagIn(event.target.value);
+        if (tag) value.value = tag;
+        event.target.value = value.value;
+      }} />
+    <datalist id=${`${id}-known`}>
+      ${(known.value.length ? known.value : USUAL).map(tag => html`<option value=${tag}>${nameOf(tag)}</option>`)}
+    </datalist>
+    <span class="dim name" id=${`${id}-name`}>${nameOf(value.value) || "\u00a0"}</span>
+  </div>`;
+
+const set = (from, to) => batch(() => {
+  src.value = from;
+  tgt.value = to;
+});
+
+const isServed = (all, from, to) => all.some(pair => [`${from}:${to}`, `${from}:*`].includes(pair));
+
+/** What the fleet can do, as far as we may know. */
+const Served = () => {
+  const all = pairs.value;
+  if (all === null) return null;
+  if (all.length === 0) {
+    const [before, between, after] = say("nobody", { demo: "\u0000", node: "\u0000" }).split("\u0000");
+    return html`<p class="hint">${before}<code>lingua demo</code>${between}<code>lingua new node my_node.py</code>${after}</p>`;
+  }
+  const base = tag => tag.split("-")[0].toLowerCase();
+  return html`
+    <div class="pairs" role="group" aria-label=${say("served")}>
+      <span class="dim">${say("served")}</span>
+      ${all.filter(pair => !pair.endsWith(":*")).slice(0, MOST_SHOWN).map(pair => {
+        const [from, to] = pair.split(":");
+        return html`<button key=${pair} class="small" aria-pressed=${from === src.value && to === tgt.value} onClick=${() => set(from, to)}
+          title=${`${nameOf(from)} → ${nameOf(to)}`}>${from} → ${to}</button>`;
+      })}
+    </div>
+    ${!isServed(all, base(src.value), base(tgt.value)) && html`
+      <p class="hint warn">${say("unserved", { pair: `${src.value} → ${tgt.value}` })}</p>`}`;
+};
+
+export const Languages = () => html`
+  <div class="languages">
+    <${Tag} id="src" label=${say("from")} value=${src} known=${sources} />
+    <button class="quiet swap" aria-label=${say("swap")} title=${say("swap")} onClick=${() => set(tgt.value, src.value)}><span aria-hidden="true">⇄</span></button>
+    <${Tag} id="tgt" label=${say("to")} value=${tgt} known=${targets} />
+  </div>
+  <${Served} />`;
