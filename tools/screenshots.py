@@ -42,10 +42,11 @@ async def fleet() -> AsyncIterator[str]:
 
 
 async def talk(page: Page, url: str) -> None:
-    """Say a sentence twice, and look at the answer."""
+    """Say two sentences, and look at the answers."""
     await page.goto(f"{url}/playground?src=en&tgt=zh")
     await page.get_by_role("button", name="en → zh").wait_for()
-    for number in range(2):
+    for number, sentence in enumerate(("A coffee, please", "Good morning")):
+        await page.locator("#sentence").fill(sentence)
         await page.locator(".sentence button").click()
         await page.locator(f"[data-index='{number}'][data-end=result]").wait_for()
     await page.locator(".moments summary").first.click()

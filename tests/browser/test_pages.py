@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Error, expect
 
 from lingua_scheduler.front.handlers.pages import assets
 
@@ -100,6 +100,28 @@ async def test_everything_can_be_reached_by_the_keyboard_and_shows_that_it_is(vi
     await page.keyboard.press("ArrowLeft")
     await expect(page.get_by_role("tab", name="curl")).to_be_focused()
     await expect(page.locator("#snippet")).to_contain_text("/v1/dispatch/f2f")
+
+
+async def test_a_chart_is_drawn_though_a_page_may_run_nothing_of_others(visitor: Visitor, house: House) -> None:
+    page = await visitor.open(f"{house.url}/docs")
+    await page.evaluate("""async () => {
+        const {default: UPlot} = await import("/assets/vendor/uplot.js");
+        const series = [{}, {label: "<img src=x onerror='window.hacked = 1'>", stroke: "red"}];
+        new UPlot({width: 400, height: 200, series}, [[1, 2, 3], [3, 1, 2]], document.querySelector("main"));
+    }""")
+    await expect(page.locator(".uplot canvas")).to_be_visible()
+    assert await page.locator("img").count() == 0
+    assert await page.evaluate("window.hacked") is None
+
+
+@pytest.mark.parametrize("mistake", ["document.body.innerHTML = '<b>'", "document.write('<b>')"])
+async def test_no_text_becomes_markup_though_somebody_made_a_mistake(
+    visitor: Visitor, house: House, mistake: str
+) -> None:
+    visitor.forgiven = ("TrustedHTML",)
+    page = await visitor.open(f"{house.url}/playground")
+    with pytest.raises(Error, match="TrustedHTML"):
+        await page.evaluate(f"() => {{ {mistake}; }}")
 
 
 @pytest.mark.parametrize("name", WORDS)

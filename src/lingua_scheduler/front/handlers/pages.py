@@ -38,7 +38,7 @@ _KINDS: Final = {
 #: What a page may do: load and call this server. No markup that it is given can make it run or show anything else.
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
 _OF_PAGES: Final = (
     ("content-security-policy", _POLICY),

@@ -1,3 +1,8 @@
+/** Everything that can be asked, made of the documents for programs. They speak English, and so does this page. */
+
+import { html, render } from "./html.js";
+import { Top } from "./shell.js";
+
 const make = (name, text, ...inside) => {
   const made = document.createElement(name);
   if (text) made.textContent = text;
@@ -89,3 +94,4 @@ const show = async () => {
   for (const [name, channel] of Object.entries(sockets.channels)) list.append(...socket(sockets, name, channel));
 };
 show().catch(error => { document.querySelector("#list").textContent = `This did not work: ${error}`; });
+render(html`<${Top} here="docs" isTranslated=${false} />`, document.querySelector("#top"));

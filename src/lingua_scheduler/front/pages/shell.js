@@ -10,8 +10,8 @@ learn(words);
 const PAGES = ["playground", "docs"];
 const MARKS = { auto: "◐", light: "○", dark: "●" };
 
-/** @param {{here: string}} props the name of the page */
-export const Top = ({ here }) => {
+/** @param {{here: string, isTranslated?: boolean}} props the name of the page, and whether it speaks more than English */
+export const Top = ({ here, isTranslated = true }) => {
   const other = lang.value === "en" ? "zh" : "en";
   const themeIs = say("page.theme", { theme: say(`page.theme.${theme.value}`) });
   return html`
@@ -23,7 +23,7 @@ export const Top = ({ here }) => {
           <a href=${`${name}?lang=${lang.value}`} aria-current=${name === here ? "page" : undefined}>${say(`page.${name}`)}</a>`)}
       </nav>
       <div class="switches">
-        <button class="quiet" lang=${other === "zh" ? "zh-Hans" : "en"} onClick=${() => speak(other)}>${LANGUAGES[other]}</button>
+        ${isTranslated && html`<button class="quiet" lang=${other === "zh" ? "zh-Hans" : "en"} onClick=${() => speak(other)}>${LANGUAGES[other]}</button>`}
         <button class="quiet" onClick=${turn} aria-label=${themeIs} title=${themeIs}>
           <span aria-hidden="true">${MARKS[theme.value]}</span>
         </button>

@@ -20,12 +20,12 @@ const Utterance = ({ utterance }) => {
   const { index, src, tgt, partial, result, missing } = utterance;
   return html`
     <li class="utterance" data-index=${index} data-end=${result ? "result" : missing ? "missing" : ""}>
-      <div class="head"><span><b class="number">${index + 1}</b> ${src} → ${tgt}</span><${Speech} utterance=${utterance} /></div>
+      <div class="head" aria-live="off"><span><b class="number">${index + 1}</b> ${src} → ${tgt}</span><${Speech} utterance=${utterance} /></div>
       ${result
         ? html`<p class="heard" lang=${src}>${result.textAsr}</p><p class="meant" lang=${tgt}>${result.textTranslated}</p>`
         : !missing && html`<p class="heard open" lang=${partial ? src : undefined}>${partial || say("listening")}</p>`}
       ${missing && html`<${Trouble} error=${missing} />`}
-      <${Stages} utterance=${utterance} />
+      <div class="times" aria-live="off"><${Stages} utterance=${utterance} /></div>
     </li>`;
 };
 

@@ -4,9 +4,10 @@ const shell = text => `'${text.replaceAll("'", "'\\''")}'`;
 const quoted = text => JSON.stringify(text);
 
 const python = ({ url, src, tgt, speak, hasToken }) => `\
+# pip install lingua-scheduler
 import asyncio
 ${hasToken ? "import os\n" : ""}
-from lingua_scheduler.sdk import Client  # pip install lingua-scheduler
+from lingua_scheduler.sdk import Client
 
 
 async def main() -> None:

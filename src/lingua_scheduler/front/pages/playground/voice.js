@@ -62,7 +62,7 @@ export const read = async file => {
 
 /** Something to say, in the languages that most fleets have. */
 export const SENTENCES = {
-  en: "Good morning, how are you today?",
+  en: "Good morning",
   zh: "早上好，你今天怎么样？",
   es: "Buenos días, ¿cómo está usted hoy?",
   fr: "Bonjour, comment allez-vous aujourd'hui ?",
