@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import os
 import struct
@@ -38,6 +39,13 @@ def write_tone(path: Path) -> None:
         file.setframerate(48_000)
         samples = (round(20_000 * math.sin(2 * math.pi * TONE_HZ * at / 48_000)) for at in range(48_000))
         file.writeframes(b"".join(struct.pack("<h", sample) for sample in samples))
+
+
+def frequency(audio: bytes) -> float:
+    """Of a tone in 16-bit samples at 16 kHz, by how often it crosses zero."""
+    samples = struct.unpack(f"<{len(audio) // 2}h", audio)
+    crossings = sum((one < 0) != (other < 0) for one, other in itertools.pairwise(samples))
+    return float(crossings / 2 / (len(samples) / 16_000))
 
 
 @pytest.fixture(scope="session")

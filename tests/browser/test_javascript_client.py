@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import itertools
 import re
-import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.conftest import TONE_HZ, find_browser
+from tests.browser.conftest import TONE_HZ, find_browser, frequency
 from tests.support.house import House, is_away, no_session_is_left
 from tests.support.people import PATIENCE_S
 from tests.support.proxy import Proxy
@@ -71,13 +69,6 @@ async def ends(page: Page) -> list[tuple[int, str]]:
     """Which utterance, and what it means or why it is missing."""
     items: list[dict[str, Any]] = await page.evaluate("items.filter(item => item.type !== 'partial')")
     return [(item["utteranceIndex"], item.get("textTranslated") or item["reason"]) for item in items]
-
-
-def frequency(audio: bytes) -> float:
-    """Of a tone in 16-bit samples at 16 kHz, by how often it crosses zero."""
-    samples = struct.unpack(f"<{len(audio) // 2}h", audio)
-    crossings = sum((one < 0) != (other < 0) for one, other in itertools.pairwise(samples))
-    return float(crossings / 2 / (len(samples) / 16_000))
 
 
 async def test_a_microphone_is_heard_and_every_result_comes_once_though_the_network_fails(

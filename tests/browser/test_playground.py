@@ -17,8 +17,7 @@ import pytest
 from playwright.async_api import expect
 
 from lingua_scheduler.operate.demo.simulation import translate
-from tests.browser.conftest import TONE_HZ
-from tests.browser.test_javascript_client import frequency
+from tests.browser.conftest import TONE_HZ, frequency
 from tests.support.house import House, is_away
 from tests.support.people import PATIENCE_S
 from tests.support.programs import find, ran
@@ -88,7 +87,6 @@ async def test_a_microphone_gets_captions_and_sound_and_every_frame_is_shown(vis
         talk = page.get_by_role("button", name=re.compile("Talk|Stop"))
         await talk.click()
         await expect(talk).to_have_text("Stop")
-        await expect(talk).to_have_attribute("aria-pressed", "true")
         await has_spoken(page, 12)
         await talk.click()
         job = await node.job(utterance_index=0)
@@ -180,6 +178,32 @@ async def test_space_is_enough_to_talk_but_not_while_somebody_writes(visitor: Vi
         await expect(page.locator(".talk.off")).to_be_visible()
         await node.result(await node.job())
         await expect(page.locator(".meant")).to_have_text("said 0")
+        await page.locator(".talk").focus()
+        await page.keyboard.down("Space")
+        await expect(page.locator(".talk.on")).to_be_visible()
+        await page.keyboard.up("Space")
+        await expect(page.locator(".talk.off")).to_be_visible()
+
+
+async def test_other_languages_are_another_session_and_the_microphone_is_off(visitor: Visitor, house: House) -> None:
+    async with house.node() as node:
+        await node.register(slots=4)
+        page = await visitor.open(f"{house.url}/playground")
+        await page.locator(".talk").click()
+        await expect(page.locator(".talk.on")).to_be_visible()
+        await has_spoken(page, 9)
+        await page.get_by_role("button", name="Swap the languages").click()
+        await expect(page.locator(".talk.off")).to_be_visible()
+        await expect(page.locator(".state")).to_contain_text("Not connected")
+        first = await node.job()
+        await say_sentence(page)
+        second = await node.job()
+        assert [first["src_lang"], second["src_lang"]] == ["en", "zh"]
+        assert first["session_id"] != second["session_id"]
+        await node.result(second, text_translated="good morning")
+        await node.result(first, text_translated="早上好")
+        await expect(page.locator(".meant")).to_have_text(["good morning", "早上好"])
+        await expect(page.locator(".troubles")).to_be_empty()
 
 
 async def test_a_lost_network_is_shown_and_what_was_said_is_answered_once(

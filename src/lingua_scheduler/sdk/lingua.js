@@ -222,7 +222,7 @@ export class Stream {
       // What is still on its way from the audio thread would begin another utterance behind the cut.
       ear.port.onmessage = null;
       if (!media) for (const track of heard.getTracks()) track.stop();
-      await this.cut();
+      if (!this.#link.talk.isClosing && !this.#link.talk.isDone) await this.cut();
     } };
   }
 

@@ -1,7 +1,7 @@
 /** The microphone: on or off, and how loud it is. */
 
-import { signal } from "../html.js";
-import { session, trouble } from "./talk.js";
+import { effect, signal } from "../html.js";
+import { isOpen, session, trouble } from "./talk.js";
 
 /** `off`, `starting` or `on`. */
 export const microphone = signal("off");
@@ -76,5 +76,8 @@ export const rest = async () => {
     await (await mine)();
   } catch { /* It is told above, or by the session. */ }
 };
+
+// Nobody listens any more: so nothing is recorded either.
+effect(() => { if (!isOpen.value && microphone.peek() === "on") rest(); });
 
 export const turn = () => begun === null ? listen() : rest();

@@ -15,7 +15,7 @@ const Talk = () => {
   const word = { off: "talk", starting: "talk.starting", on: "talk.stop" }[microphone.value];
   return html`
     <div class="voice">
-      <button class=${`main talk ${microphone.value}`} aria-pressed=${microphone.value !== "off"} aria-describedby="talk-keys" onClick=${turn}>
+      <button class=${`main talk ${microphone.value}`} aria-describedby="talk-keys" onClick=${turn}>
         <${Level} /><span>${say(word)}</span>
       </button>
       <p id="talk-keys" class="dim">${before}<kbd>${say("space")}</kbd>${after}</p>

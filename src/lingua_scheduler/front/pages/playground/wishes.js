@@ -4,8 +4,8 @@ import { computed, effect, signal } from "../html.js";
 import { inAddress, secret, setAddress } from "../place.js";
 
 const LONGEST_TAG = 35;
-/** A language tag has letters, digits and hyphens: whatever else an address says is not taken over. */
-export const tagIn = text => text.replace(/[^A-Za-z0-9-]/g, "").slice(0, LONGEST_TAG);
+/** A language tag has letters, digits and hyphens (or `zh_TW`): whatever else an address says is not taken over. */
+export const tagIn = text => text.replaceAll("_", "-").replace(/[^A-Za-z0-9-]/g, "").slice(0, LONGEST_TAG);
 
 export const src = signal(tagIn(inAddress("src")) || "en");
 export const tgt = signal(tagIn(inAddress("tgt")) || "zh");
