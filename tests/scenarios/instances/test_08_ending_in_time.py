@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from tests.support.house import eventually
+from tests.support.doors import Raw
 
 if TYPE_CHECKING:
     from tests.scenarios.doors.conftest import Start
@@ -24,22 +24,23 @@ async def test_nodes_clients_and_whoever_asks_for_an_end_are_let_go(serve: Start
         job = await node.job(utterance_index=0)
         placed = await there.dispatch()
         await node.job(job_id=placed["job_id"])
-        asking = asyncio.create_task(there.http.get(f"/v1/job/{placed['job_id']}?wait_ms=60000"))
-        polling = asyncio.create_task(there.http.get(f"/v1/job/{placed['job_id']}?wait_ms=60000"))
-
-        async def is_asked() -> bool:
-            return (await there.get("/readyz"))["ok"] is True
-
-        await eventually(is_asked)
-        async with asyncio.timeout(EXIT_S):
-            assert await there.stop() == 0
-        for answer in await asyncio.gather(asking, polling):
-            assert answer.status_code == 200
-            assert answer.json()["state"] != "FINISHED"
-        assert {(await node.gone())[0], (await client.gone())[0]} == {1012}
-        async with here.node() as back, here.client() as again:
-            running = [{"job_id": one, "attempt_id": 1} for one in (job["job_id"], placed["job_id"])]
-            await back.register(slots=8, epoch=node.epoch, running=running)
-            await again.init(resume_token=token)
-            await back.result(job)
-            assert (await again.end_of(0))["type"] == "translation_result"
+        async with Raw.connect(there.port) as first, Raw.connect(there.port) as second:
+            waiting = [first, second]
+            for one in waiting:
+                await one.get("/livez")
+                path = f"/v1/job/{placed['job_id']}?wait_ms=60000"
+                await one.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            assert (await there.get("/readyz"))["ok"]
+            stopping = asyncio.create_task(asyncio.wait_for(there.stop(), EXIT_S))
+            assert {(await node.gone())[0], (await client.gone())[0]} == {1012}
+            # Nodes have their grace from now on, and not from when the instance has ended.
+            async with here.node() as back, here.client() as again:
+                running = [{"job_id": one, "attempt_id": 1} for one in (job["job_id"], placed["job_id"])]
+                await back.register(slots=8, epoch=node.epoch, running=running)
+                await again.init(resume_token=token)
+                await back.result(job)
+                assert (await again.end_of(0))["type"] == "translation_result"
+                assert await stopping == 0
+                for one in waiting:
+                    answer = await one.answer()
+                    assert (answer.status, answer.said["state"]) == (200, "ACCEPTED")
