@@ -197,16 +197,16 @@ async def test_what_was_not_placed_is_placed_when_it_is_said_again(
         await client.init()
         await client.utter(0)
         await begun.wait()
-        (job_id,) = sessions._by_job
+        (name,) = sessions._by_job
         async with there.client() as again:
             await again.init(resume_token=client.ack["resume_token"], last_event_id=0)
             await again.utter(0)
             job = await next_job(there)
-            assert job["job_id"] == job_id
+            assert job["job_id"] == f"c0.{name}"
             lets_go.set()
             assert (await client.gone())[0] == 4409
             await sessions.background.room(1)
-            assert set(await jobs(here)) == {job_id}
+            assert set(await jobs(here)) == {job["job_id"]}
             await finish(there, job)
             assert await all_ends(again, 1) == [(0, "said 0")]
 
