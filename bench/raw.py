@@ -55,7 +55,9 @@ class RawHttp(asyncio.Protocol):
         length = int(data[at : data.index(b"\r\n", at)])
         if len(data) >= end + 4 + length:
             self._arrived = b""
-            self._answer.set_result((int(data[9:12]), data[end + 4 :]))
+            # Whoever asked may have given up.
+            if not self._answer.done():
+                self._answer.set_result((int(data[9:12]), data[end + 4 :]))
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
         """The status and the body of the answer."""

@@ -53,7 +53,7 @@ BOUNDS: Final = {
     "busiest_primary_times_primaries_max": 1.25,
 }
 #: A part that takes longer is given up.
-PATIENCE_S: Final = 300
+PATIENCE_S: Final = 480
 
 PARTS: Final[dict[str, tuple[str, Part]]] = {
     "crossing": ("a job whose node is with another instance", crossing.measure),
