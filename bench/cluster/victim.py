@@ -13,7 +13,8 @@ from bench.serving import registration
 async def main(port: int, node_id: str) -> None:
     """One line when it has joined, and one with the id of each job that it was given."""
     socket = await RawSocket.connect(port, "/ws/node")
-    said = registration(node_id, 1, ("job_ack",))
+    # Only for jobs that name it: what another victim leaves is not for this one.
+    said = registration(node_id, 1, ("job_ack",)) | {"accept_public_jobs": False}
     socket.write(json.dumps({"type": "node_register"} | said).encode())
     while True:
         message = json.loads(await socket.read())
