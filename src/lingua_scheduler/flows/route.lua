@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
---[[ route: a cell serves these pairs. It is written after the node is in the cell, and each time, so that whoever is
-  about to say that the cell does not serve one of them any more can tell that somebody came meanwhile.
+--[[ route: a cell serves these pairs. It is written each time that a node comes, before it and after it, so that he who
+  is about to say that the cell does not serve one of them any more can tell that somebody came meanwhile.
   KEYS  directory · routes
   ARGV  now_ms rules, then for each: { cell { pairs } }
   OUT   ROUTED version                                                                                              ]]

@@ -25,7 +25,7 @@ _ROUTE: Final = Face("flows/route", Routed)
 
 
 async def route(engine: Engine, cell: str, pairs: Sequence[str]) -> Routed | Refusal:
-    """Write into the directory that a cell serves these pairs, after it does."""
+    """Write into the directory that a cell serves these pairs, or is about to."""
     try:
         item = pack((check_cell(cell), list(pairs)))
     except Invalid as invalid:

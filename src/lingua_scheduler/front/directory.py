@@ -6,14 +6,17 @@ directory itself before he believes it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.views.home import HomeView, read_home
 from lingua_scheduler.views.routes import read_routes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
     from lingua_scheduler.store.engine import Engine
     from lingua_scheduler.views.routes import Routes
@@ -42,6 +45,7 @@ class Directory:
         self.has_lost = False
         #: Where nodes were last seen.
         self.homes: dict[str, str] = {}
+        self._telling: set[asyncio.Task[None]] = set()
         #: Told of each cell that was not known before.
         self.has_grown: Callable[[], None] = _nobody
 
@@ -78,6 +82,12 @@ class Directory:
                 await self._begin(cell)
             self._begun.add(cell)
         self._know((cell,))
+
+    def also(self, telling: Coroutine[Any, Any, object]) -> None:
+        """Tell the directory something for which nobody waits. If it is away, the surveyor tells it."""
+        task = asyncio.create_task(_quietly(telling))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
 
     # Homes.
 
@@ -118,3 +128,8 @@ class Directory:
 
 def _nobody() -> None:
     pass
+
+
+async def _quietly(telling: Coroutine[Any, Any, object]) -> None:
+    with contextlib.suppress(DependencyDown, OutcomeUnknown):
+        await telling

@@ -1,8 +1,8 @@
 """A node comes into its cell, tells what it can do by now, and gives its place back.
 
-The directory is told first where the node will be, and last what is served there: so no node is ever in two cells, and
-whoever reads the directory misses none that was let in. Whoever dies in between leaves a home in which nobody is, or
-a way that the directory does not know yet; the surveyor finds both.
+The directory is told first where the node will be and what is served there, and then the node comes in: so no node is
+ever in two cells, and whoever reads the directory misses none that was let in. Whoever dies in between leaves a home in
+which nobody is, or a way that leads nowhere; the surveyor finds both.
 """
 
 from __future__ import annotations
@@ -50,11 +50,15 @@ async def take_in(directory: Directory, node_id: str, **words: Any) -> Registere
             return assigned
         home = await _where_it_was(directory, node_id, assigned) if assigned.is_new else assigned
         await directory.begin(home.cell)
+        if pairs:
+            await route(engine, home.cell, pairs)
         answer = await register(engine, home.cell, node_id, stamp=home.stamp, **words)
         if not isinstance(answer, Refusal):
-            if answer.pairs:
-                await route(engine, home.cell, answer.pairs)
+            # From here on the node can be given jobs, and its caller must know it: nothing is waited for any more. If
+            # the surveyor looked at the cell before it came, what was told is told again.
             directory.know_home(node_id, home.cell)
+            if answer.pairs:
+                directory.also(route(engine, home.cell, answer.pairs))
             return msgspec.structs.replace(answer, cell=home.cell)
         tries += 1
         if answer.code not in _NOT_HERE or tries == _TRIES:
