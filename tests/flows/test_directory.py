@@ -310,6 +310,7 @@ async def test_who_looked_before_a_node_came_takes_nothing_away(world: World) ->
     assert await unroute(world.engine, "c2", 0, ["en:zh"]) == Unrouted(0)
     assert await read_routes(world.engine, ["en:zh"]) == Routes(1, [], [["c0"]])
     assert await unroute(world.engine, "c0", 2, ["en:zh"]) == Unrouted(1)
+    assert (await read_routes(world.engine)).version == 2
 
 
 async def test_a_cell_says_how_many_of_its_nodes_have_room_for_a_pair(world: World) -> None:
