@@ -20,26 +20,37 @@ class Paused:
     def __init__(self, engine: Engine, acts: Callable[[Any], Awaitable[object]]) -> None:
         self._engine = engine
         self._may_go = asyncio.Semaphore(0)
-        self._stands = asyncio.Event()
         self._task = asyncio.ensure_future(acts(self))
-        self._task.add_done_callback(lambda _: self._stands.set())
+        #: Calls that are about to be made, and how many were.
+        self._waiting = 0
+        self._made = 0
 
     def run(self, script: Script, cell: str, item: tuple[bytes, ...], read: Read = bytes) -> asyncio.Future[Any]:
         """As an engine has it."""
         return asyncio.ensure_future(self._run(script, cell, item, read))
 
     async def _run(self, script: Script, cell: str, item: tuple[bytes, ...], read: Read) -> object:
-        self._stands.set()
+        self._waiting += 1
         await self._may_go.acquire()
-        return await self._engine.run(script, cell, item, read)
+        self._waiting -= 1
+        try:
+            return await self._engine.run(script, cell, item, read)
+        finally:
+            self._made += 1
 
     async def step(self) -> None:
         """One call, until it is about to make the next, or is done."""
-        await self._stands.wait()
+        await self._stands()
         if not self._task.done():
-            self._stands.clear()
+            made = self._made
             self._may_go.release()
-            await self._stands.wait()
+            while self._made == made:  # noqa: ASYNC110 - nobody rings
+                await asyncio.sleep(0)
+            await self._stands()
+
+    async def _stands(self) -> None:
+        while not (self._waiting or self._task.done()):  # noqa: ASYNC110 - nobody rings
+            await asyncio.sleep(0)
 
     async def die(self) -> None:
         """Nothing more of it."""
