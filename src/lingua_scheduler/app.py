@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from lingua_scheduler.core.new_ids import new_instance_id
+from lingua_scheduler.flows.doubt import doubt, doubt_first
 from lingua_scheduler.flows.mark import mark
 from lingua_scheduler.front.auth import Auth
 from lingua_scheduler.front.delivery import Delivery
@@ -77,7 +78,7 @@ class App:
         self.url = settings.engine.url if embedded is None else embedded.url
         named = settings.instance.id
         self.instance_id = new_instance_id(socket.gethostname(), os.getpid()) if named == "auto" else named
-        self.directory = Directory(engine, settings.cell.name, partial(check_schema, engine))
+        self.directory = Directory(engine, settings.cell.name, partial(begin_cell, engine))
         self.submitter = Submitter(
             engine, settings.cell.name, settings.rules(), settings.jobs.policy, self.instance_id, self.directory
         )
@@ -127,8 +128,18 @@ async def open_engine(settings: Settings) -> AsyncIterator[tuple[Engine, Embedde
         if embedded is None:
             place = parse_place(settings.engine.url)
             await check_engine(engine, place, settings.cell.name, replication_of(settings))
-        await check_schema(engine, settings.cell.name)
+        # First the hook, then the look: whichever connection comes, it asks.
+        doubt_first(engine, lambda: (settings.cell.name,))
+        await begin_cell(engine, settings.cell.name)
         yield engine, embedded
+
+
+async def begin_cell(engine: Engine, cell: str) -> int:
+    """The birth of a cell that is of our shape; if another server serves it than before, its nodes are doubted."""
+    birth = await check_schema(engine, cell)
+    if reign := engine.reign_of(cell):
+        await doubt(engine, cell, reign)
+    return birth
 
 
 @asynccontextmanager
@@ -237,6 +248,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
     """
     async with open_engine(settings) as (engine, embedded):
         app = App(settings, engine, embedded)
+        doubt_first(engine, lambda: app.directory.cells)
         desk = desk_of(app)
         roster = Roster(engine, app.directory, desk.links, desk.delivery.errands)
         beat_ms = settings.instance.presence_beat_ms
@@ -259,12 +271,13 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
             engine,
             lambda: app.directory.cells,
             settings.loops.watch_interval_ms,
-            begin=partial(check_schema, engine),
+            begin=partial(begin_cell, engine),
             refill=refill,
             clock=desk.clock,
             settle_ms=settings.nodes.heartbeat_interval_ms,
         )
         app.submitter.ask_before_a_final_no(watcher.is_refilling)
+        engine.on_new_socket = watcher.wake
         # Before anybody comes in: its first look sets the clock.
         await app.directory.read()
         await watcher.turn()

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.records import Standing
+from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.rules import Rules
+from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.register import register
 from tests.support.cells import same
-from tests.support.stage import PLAIN, T0, A, bring, code_of, join, sweep
+from tests.support.stage import PLAIN, T0, A, B, bring, code_of, join, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -123,3 +125,33 @@ class TestByTheConnectionThatItHas:
         answer = await join(world, connection="x", running=[(A, 1)], renewed_by="instance")
         assert (answer.how, answer.cancel) == ("NEW", [(A, 1)])
         assert (await world.cell()).nodes["n1"].used == 1
+
+    async def test_what_the_engine_has_forgotten_takes_a_slot_and_what_it_knows_stays(self, world: World) -> None:
+        """A fail-over forgets the last writes: the instance that told the node of a job remembers it."""
+        await join(world, connection="x", max_concurrent_jobs=3)
+        await bring(world, "DISPATCHED")
+        answer = await join(
+            world, connection="x", epoch="1-n1", running=[(B, 1)], renewed_by="instance", max_concurrent_jobs=3
+        )
+        cell = await world.cell()
+        assert (answer.how, answer.cancel, cell.nodes["n1"].used) == ("RESYNC", [(B, 1)], 2)
+        # Only the node itself can say that it has accepted a job.
+        assert (cell.jobs[A].state, cell.jobs[A].attempt) == ("DISPATCHED", 1)
+
+    async def test_what_was_fenced_before_is_not_over_because_an_instance_does_not_name_it(self, world: World) -> None:
+        await join(world, connection="x", max_concurrent_jobs=3)
+        await bring(world, "RUNNING")
+        await cancel(world.engine, A)
+        assert len((await world.cell()).limbo) == 1
+        await join(world, connection="x", epoch="1-n1", running=[], renewed_by="instance", max_concurrent_jobs=3)
+        assert len((await world.cell()).limbo) == 1
+
+    @pytest.mark.parametrize(("since_ms", "how"), [(T0, "NODE_REPLACED"), (T0 + 1, "CONTINUED")])
+    async def test_a_connection_from_before_is_only_what_the_engine_has_fallen_back_to(
+        self, world: World, since_ms: int, how: str
+    ) -> None:
+        await join(world, connection="older")
+        answer = await register(
+            world.engine, CELL, "n1", **(PLAIN | {"connection": "x", "renewed_by": "instance", "since_ms": since_ms})
+        )
+        assert (code_of(answer) if isinstance(answer, Refusal) else answer.how) == how

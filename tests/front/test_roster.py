@@ -138,10 +138,10 @@ async def test_what_a_node_says_while_it_is_taken_in_again_counts(
     (beat,) = live.hear('{"type": "node_heartbeat"}')
     assert isinstance(beat, Beat)
 
-    async def after_its_first_beat(*enters: Any) -> Registered | Refusal:
+    async def after_its_first_beat(*enters: Any, **how: Any) -> Registered | Refusal:
         monkeypatch.undo()
         live.beaten(beat, await heartbeat(scene.world.engine, CELL, "n1", beat.epoch, **beat.words))
-        return await register(*enters)
+        return await register(*enters, **how)
 
     monkeypatch.setattr(scene.roster, "register", after_its_first_beat)
     await scene.roster.renew(link)

@@ -288,7 +288,7 @@ def _word(box: Box) -> bytes:
     running = sorted(box.work) if modern else False
     connection = f"{box.name}{box.connection}"
     slots = (box.max, "ready", int(modern), int(modern))
-    return pack((box.name, "", box.told, process, connection, *slots, "n", _WORD, running, "", "", 0))
+    return pack((box.name, "", box.told, process, connection, *slots, "n", _WORD, running, "", "", 0, 0))
 
 
 def _named(attempt: Attempt) -> str:

@@ -5,7 +5,7 @@
         queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id epoch word } capability      (epoch "" = not told)
         word: any of reported max load running running_jobs; capability: packed, "" = as it was
-  OUT   BEATEN epoch standing { cancel: { job attempt } } pairs crowded cut_off       (pairs: how many, -1 = as before)
+  OUT   BEATEN epoch standing { cancel: { job attempt } } pairs crowded must_register (pairs: how many, -1 = as before)
         UNKNOWN_NODE | STALE_ATTEMPT                                                                               ]]
 -- include: clock, node_at, put_node, restand, look_again, come_back, slots_of, write_tally, serve
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
@@ -88,9 +88,14 @@ for i = 3, #ARGV, 2 do
       -- include: leave_group
       leave_group(left)
     end
-    local pairs_served, is_cut_off = served and #served or -1, node[NODE.cut_off] == 1
+    local pairs_served, must_register = served and #served or -1, node[NODE.cut_off] == 1
+    if node[NODE.away_until_ms] > 0 and not must_register then
+      -- Nobody holds a socket of it who would take it in again: it is doubted, and must say what it runs.
+      local known = profile or cmsgpack.unpack(redis.call("HGET", KEY.profiles, node_id))
+      must_register = known[PROFILE.connection] == ""
+    end
     local standing = node[NODE.standing]
-    answer = { "BEATEN", node[NODE.epoch], standing, cancel or {}, pairs_served, crowded or false, is_cut_off }
+    answer = { "BEATEN", node[NODE.epoch], standing, cancel or {}, pairs_served, crowded or false, must_register }
   end
   answers[#answers + 1] = cmsgpack.pack(answer)
   serve(now)

@@ -32,7 +32,7 @@ class Beaten(msgspec.Struct, frozen=True):
     """The beat was taken; these attempts the node must stop.
 
     `standing` is how it stood before anybody who waits got what came free. `must_register`: it did not confirm in time
-    that it had stopped, and gets nothing until it registers.
+    that it had stopped, or is doubted and has no socket; it gets nothing until it registers.
     """
 
     epoch: str

@@ -5,11 +5,13 @@
   its old attempts in limbo. What it runs and the ledger does not know takes slots until it has stopped. A new node
   takes the place of one that is gone if there is no other.
   Whoever renews a registration does so by a connection that spoke for the node: if another does by now, NODE_REPLACED.
-  An instance renews it from memory: what it says the node runs counts only if nothing else is known of the node.
+  One that spoke for it before that is no other: an engine that has forgotten the last one has fallen back to it.
+  An instance renews it from memory: what it says the node runs takes slots, and nothing that is known is dropped.
   KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · departed · jobs · leases ·
         limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id credential epoch process connection max reported acks tells nonce
-        capability running about renewed_by stamp }   (running false, stamp 0 = not told; renewed_by "" = nobody)
+        capability running about renewed_by since_ms stamp }
+                              (running false, stamp 0 = not told; renewed_by "" = nobody; since: he has it since then)
   OUT   REGISTERED how epoch standing { pairs } { cancel: { job attempt } } crowded replaced
                                                                (replaced: the connection that spoke for it until now)
         NODE_ID_CONFLICT | CELL_FULL | NODE_REPLACED | HOME_GONE (gone: the home with this stamp was given up)      ]]
@@ -32,11 +34,11 @@ local function comes_in(node_id, stamp)
   return "CELL_FULL"
 end
 
-local function who_is_it(node_id, node, profile, credential, epoch, process, renewing, stamp)
+local function who_is_it(node_id, node, profile, credential, epoch, process, renewing, since, stamp)
   if not node then
     return comes_in(node_id, stamp)
   end
-  if renewing and renewing ~= profile[PROFILE.connection] then
+  if renewing and renewing ~= profile[PROFILE.connection] and profile[PROFILE.registered_at_ms] >= since then
     return "NODE_REPLACED"
   end
   if credential ~= profile[PROFILE.credential] then
@@ -91,20 +93,20 @@ end
 for i = 3, #ARGV do
   local item = cmsgpack.unpack(ARGV[i])
   local node_id, credential, epoch, process, connection, max, reported, acks, tells, nonce = unpack(item)
-  local capability, running, about, renewed_by, stamp = unpack(item, 11)
+  local capability, running, about, renewed_by, since, stamp = unpack(item, 11)
   local node = node_at(node_id)
   local packed = redis.call("HGET", KEY.profiles, node_id)
   local known = packed and cmsgpack.unpack(packed)
   local renewing = renewed_by ~= "" and connection
-  local how = who_is_it(node_id, node, known, credential, epoch, process, renewing, stamp)
+  local how = who_is_it(node_id, node, known, credential, epoch, process, renewing, since, stamp)
   local goes_on = how == "RESYNC" or how == "CONTINUED"
   local profile = NEW.profile
   profile[PROFILE.credential], profile[PROFILE.connection], profile[PROFILE.about] = credential, connection, about
   profile[PROFILE.process] = process == "" and goes_on and known[PROFILE.process] or process
   profile[PROFILE.registered_at_ms], profile[PROFILE.public] = now, true
   take_word(profile, capability)
+  local from_memory = known and renewed_by == "instance"
   if known then
-    running = renewed_by ~= "instance" and running
     profile[PROFILE.marks] = how == "NEW_PROCESS" and {} or known[PROFILE.marks]
     profile[PROFILE.marking_since_ms] = known[PROFILE.marking_since_ms]
     profile[PROFILE.marked] = known[PROFILE.marked]
@@ -161,7 +163,11 @@ for i = 3, #ARGV do
     end
     local cancel, unnamed, strangers, kept = {}, {}, {}, {}
     if running then
-      cancel, unnamed, strangers, kept = settle_running(node_id, node, running, now, now, rules)
+      local fenced_before = from_memory and -1 or now
+      cancel, unnamed, strangers, kept = settle_running(node_id, node, running, fenced_before, now, rules)
+    end
+    if from_memory then
+      unnamed, kept = {}, {}
     end
     for _, entry in ipairs(kept) do
       imply_ack(entry[2])

@@ -331,6 +331,7 @@ class Delivery:
         if self.errands.get(job_id, at.node_id) != errand:
             if not link.write_all(frames_of(cargo.assignment, errand, cargo.audio or b"", link.abilities)):
                 return False
+            link.took(job_id, at.attempt_id)
             self.errands.add(errand)
         return True
 
@@ -385,6 +386,8 @@ class Delivery:
     def over(self, job_id: str, attempt_id: int, node_id: str) -> None:
         """A node has nothing more to say of an attempt. What follows from that is in the outbox."""
         self.errands.drop(job_id, attempt_id, node_id)
+        if (link := self._links.get(node_id)) is not None:
+            link.let_go(job_id, attempt_id)
         self.has_news(job_id)
 
     async def _give_up(self, job_id: str, refusal: Refusal) -> Refusal:

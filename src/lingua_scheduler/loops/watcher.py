@@ -1,4 +1,6 @@
-"""The watcher: notices that the engine came back empty, and has everything entered again that this instance holds.
+"""The watcher: notices that the engine came back empty, or that another server serves, which may have forgotten a lot.
+
+Then it has everything entered again that this instance holds.
 
 It also hears what time it is there.
 """
@@ -23,6 +25,8 @@ log = logging.getLogger(__name__)
 
 class Watcher(Loop):
     """A cell has a birth. One with another birth than the one we knew was emptied, whoever did that.
+
+    And it has a reign. Under another one than we knew its nodes are doubted until we have entered them again.
 
     Each instance compares for itself: the one that sees it first begins the cell anew, and all of them see that.
     With each look the clock is set.
@@ -51,6 +55,7 @@ class Watcher(Loop):
         self._clock = clock
         self._settle_ms = settle_ms
         self._births: dict[str, int] = {}
+        self._reigns: dict[str, int] = {}
         self._entering = asyncio.Lock()
         #: Until when, on this machine, not all that was there may be there again.
         self._settled_ms = 0
@@ -67,16 +72,19 @@ class Watcher(Loop):
         """
         asked_ms, cells = self._clock.local(), self._cells()
         schemas = await asyncio.gather(*(read_schema(self._engine, cell) for cell in cells))
-        births = {}
+        births, reigns = {}, {}
         for cell, schema in zip(cells, schemas, strict=True):
             assert isinstance(schema, Schema)  # noqa: S101 - the cell has a name
-            births[cell] = schema.birth
+            births[cell], reigns[cell] = schema.birth, schema.reign
         first = schemas[0]
         assert isinstance(first, Schema)  # noqa: S101 - as all of them
         self._clock.heard(first.now_ms, asked_ms)
         if any(birth != self._births.get(cell) for cell, birth in births.items()):
             async with self._entering:
                 await self._enter([cell for cell, birth in births.items() if birth != self._births.get(cell)])
+        elif reigns != self._reigns:
+            async with self._entering:
+                await self._enter_under(reigns)
         return False
 
     async def _enter(self, cells: Sequence[str]) -> None:
@@ -88,3 +96,13 @@ class Watcher(Loop):
             self._settled_ms = self._clock.local() + self._settle_ms
             await self._refill(emptied)
         self._births |= births
+
+    async def _enter_under(self, reigns: dict[str, int]) -> None:
+        """A cell whose first reign this is was served by nobody else before."""
+        fallen = [cell for cell, reign in reigns.items() if self._reigns.get(cell, 0) not in {0, reign}]
+        if fallen:
+            log.warning(
+                "another server has taken over the engine, or it was restarted: nodes and sessions are entered again"
+            )
+            await self._refill(fallen)
+        self._reigns = reigns

@@ -96,7 +96,9 @@ async def examine(
     savings = await ask_everywhere(engine, "CONFIG", "GET", "save")
     for server, info in infos.items():
         if info is None:
-            said = "forbids INFO: its version, its memory policy and its persistence are not known"
+            said = (
+                "forbids INFO: its version, memory policy and persistence, and what a fail-over forgot, are not known"
+            )
             yield Finding("version", Level.WARNING, said, server, allow(place, "+info"))
             if replication is not None:
                 yield Finding("replicas", Level.UNFIT, _UNWATCHED, server, allow(place, "+info"))

@@ -64,6 +64,7 @@ class ClusterCarrier:
     ) -> None:
         """`timeout_ms`, `patience_ms` and `max_pending` are those of each connection."""
         self.preamble: Callable[[], list[bytes]] = list
+        self.entering: Callable[[str], list[bytes]] = lambda _: []
         self.era = 0
         self._times = (timeout_ms, patience_ms)
         self._max_pending = max_pending
@@ -143,12 +144,17 @@ class ClusterCarrier:
             asks_reign=True,
         )
         connection.preamble = self._preamble
+        connection.entering = self._entering
         return connection
 
     def _preamble(self) -> list[bytes]:
         """As it is when a socket is new, and not when its connection was made."""
         self.era += 1
         return self.preamble()
+
+    def _entering(self, reign: str) -> list[bytes]:
+        """The same."""
+        return self.entering(reign)
 
     def _post(self, errand: Errand) -> None:
         slot, topology = errand.slot, self._topology

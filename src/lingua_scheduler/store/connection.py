@@ -14,9 +14,10 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
-from lingua_scheduler.core.errors import DependencyDown, ScriptFailed
+from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown, ScriptFailed
 from lingua_scheduler.store.reign import NOBODY, SECTIONS, Home, Reign, reign_in
 from lingua_scheduler.store.resp import encode
+from lingua_scheduler.store.slots import turn_of
 from lingua_scheduler.store.wire import Call, Wire
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Carrier(Protocol):
 
     #: Commands that a new socket executes before any call.
     preamble: Callable[[], list[bytes]]
+    #: What a new socket must have executed before any call, by the reign under which it serves.
+    entering: Callable[[str], list[bytes]]
     #: Names of keys that every script must declare beside its own.
     guards: tuple[str, ...]
     #: Another number whenever somebody else may have come to serve something.
@@ -124,6 +127,7 @@ class Connection:
         self.reign: Reign = NOBODY
         self.era = 0
         self.preamble: Callable[[], list[bytes]] = list
+        self.entering: Callable[[str], list[bytes]] = _nothing
         self._timeout = timeout_ms / 1000
         self._patience = min(patience_ms, timeout_ms) / 1000
         self._backoff = (backoff_ms[0] / 1000, backoff_ms[1] / 1000)
@@ -186,7 +190,7 @@ class Connection:
         return {self.named: cell}
 
     def home_of(self, cell: str) -> Home | None:  # noqa: ARG002 - one server has every cell
-        return Home(self.address, self.reign.id) if self.reign.id else None
+        return Home(self.address, self.reign.id, self.reign.is_told) if self.reign.id else None
 
     def ask(self, data: bytes, waiter: Waiter) -> None:
         """`send` to a server that serves the slot only to those who were told so by the slot's owner."""
@@ -355,10 +359,26 @@ class Connection:
         if self._asks_reign:
             self.reign = reign_in(outcomes[checked])
         await self._examine(wire)
+        await self._enter(wire)
         wire.answered = False
 
     async def _examine(self, wire: Wire) -> None:
         """`DependencyDown` if this is not the server that was meant."""
+
+    async def _enter(self, wire: Wire) -> None:
+        """Nobody is served before this was done. What belongs to a cell of another server is done there."""
+        commands = self.entering(self.reign.id) if self.reign.is_told else []
+        if not commands:
+            return
+        calls = [Call(self._loop.create_future(), 0) for _ in commands]
+        wire.write(b"".join(commands), calls, len(calls))
+        for outcome in await asyncio.gather(*(call.future for call in calls), return_exceptions=True):
+            if isinstance(outcome, DependencyDown) and outcome.reason != "TRYAGAIN":
+                raise outcome
+            if isinstance(outcome, ScriptFailed) and turn_of(str(outcome)) is None:
+                raise DependencyDown("REFUSED", str(outcome))
+            if isinstance(outcome, OutcomeUnknown):
+                raise DependencyDown("UNREACHABLE", wire.why)
 
     def _serve(self, wire: Wire) -> None:
         for _ in range(len(self._queue)):
@@ -391,3 +411,7 @@ class Connection:
         while self._queue:
             self._drop().fail(self._away)
         self._watch()
+
+
+def _nothing(_reign: str) -> list[bytes]:
+    return []

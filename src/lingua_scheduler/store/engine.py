@@ -36,7 +36,7 @@ from lingua_scheduler.store.sentinel import SentinelConnection
 from lingua_scheduler.store.wire import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
     from typing import Any, Self
 
@@ -92,6 +92,8 @@ class Engine:
         self._again: list[Batch] = []
         carrier.preamble = self._preamble
         self._assurance = Assurance(carrier, prefix, replication) if replication else None
+        #: Called when there is a new connection to a server, by whoever enters with something.
+        self.on_new_socket: Callable[[], None] = _nothing
 
     @classmethod
     async def connect(
@@ -197,6 +199,26 @@ class Engine:
     def era(self) -> int:
         """Asked before a call whose outcome is to be promised."""
         return self._carrier.era
+
+    def reign_of(self, cell: str) -> str:
+        """Under whose reign a cell is served; "" if nobody serves it, or does not say so."""
+        home = self._carrier.home_of(cell)
+        return "" if home is None or not home.is_told else home.reign
+
+    def enter_with(self, script: Script, cells: Callable[[], Iterable[str]], item_of: Callable[[str], Item]) -> None:
+        """From now on a new socket serves nobody before it has run this script on these cells.
+
+        `item_of` makes the item of the reign under which it serves.
+        """
+
+        def entering(reign: str) -> list[bytes]:
+            self._loop.call_soon(self.on_new_socket)
+            parts = item_of(reign)
+            item = b"".join([b"$%d\r\n%b\r\n" % (len(part), part) for part in parts])
+            calls = [self._encode(self._lane(script, cell, len(parts)), [item]) for cell in cells()]
+            return [_load_command(script), *calls]
+
+        self._carrier.entering = entering
 
     async def assured(self, cell: str, era: int) -> None:
         """Return when what was answered of this cell since then stays; `OutcomeUnknown` if nobody knows that.
@@ -322,6 +344,10 @@ def _carrier(place: Place, timeout_ms: int, patience_ms: int) -> Carrier:
     if isinstance(place, Sentinels):
         return SentinelConnection(place, timeout_ms=timeout_ms, patience_ms=patience_ms, asks_reign=True)
     return Connection(place, timeout_ms=timeout_ms, patience_ms=patience_ms, asks_reign=True)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _load_command(script: Script) -> bytes:

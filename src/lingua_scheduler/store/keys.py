@@ -115,7 +115,8 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "hash",
         "name",
         "jobs accepted, refused by code, and ended by state; attempts by how they ended, retries by why; waits; "
-        "number of the last group and epoch; the schema of all records, and the birth of the cell",
+        "number of the last group and epoch; the schema of all records, the birth of the cell, and the reign under "
+        "which it is served",
         "as the cell",
     ),
     Key(

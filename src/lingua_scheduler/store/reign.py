@@ -29,6 +29,8 @@ class Reign:
 
     id: str
     is_replica: bool = False
+    #: False: the server does not say, and nobody knows whether it is the same as before.
+    is_told: bool = True
 
 
 #: Before anybody was there.
@@ -41,10 +43,11 @@ class Home:
 
     address: Address
     reign: str
+    is_told: bool = True
 
 
 def reign_in(reply: object) -> Reign:
     """By what INFO said. Where that is forbidden, every socket counts as a reign of its own."""
     if isinstance(reply, bytes) and (run := _RUN.search(reply)) and (before := _BEFORE.search(reply)):
         return Reign(f"{run[1].decode()}-{before[1].decode()}", bool(_REPLICA.search(reply)))
-    return Reign(secrets.token_hex(16))
+    return Reign(secrets.token_hex(16), is_told=False)

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 class Schema(Answer, frozen=True, tag="SCHEMA"):
     """The number that was written when the cell was begun; 0: it was not, or the engine has lost it.
 
-    The birth was written with it, and is another one each time the cell is begun anew.
+    The birth was written with it, and is another one each time the cell is begun anew. The reign is that of the server
+    under which it was last asked who is to be doubted.
     """
 
     written: int
     birth: int
     now_ms: int
+    reign: int = 0
 
 
 _SCHEMA: Final = Face("views/schema", Schema)

@@ -160,6 +160,7 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "ENTERED",
         "MAILBOX",
         "SCHEMA",
+        "DOUBTED",
         "DROPPED",
         "SESSION",
         "ERASED",
@@ -181,6 +182,8 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "GONE_ON",
         "STAYS",
         "WITHDRAWN",
+        "CHARTED",
+        "HISTORY",
     }
     states = {"CREATED"}
     assert answers - told - states <= set(CODES)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.new_ids import new_node_id
 from lingua_scheduler.core.records import Standing
-from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.front.moving import tell_moved
 from lingua_scheduler.front.nodes.housing import hear_beat, let_go, take_in
 from lingua_scheduler.front.web import Route
@@ -94,6 +94,8 @@ async def _take(desk: Desk, said: PollRequest) -> list[Attempt] | Refusal:
         beaten = await hear_beat(desk.directory, said.node_id, said.epoch or "")
         if isinstance(beaten, Refusal):
             return beaten
+        if beaten.must_register:
+            return refuse("UNKNOWN_NODE", node_id=said.node_id)
         left_ms = max(int((until - clock()) * 1000), 0)
         taken = await desk.mailboxes.take(said.node_id, min(left_ms, beat_ms), desk.is_draining)
         if isinstance(taken, Refusal) or taken:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from lingua_scheduler.protocol.node import ToNode
     from lingua_scheduler.protocol.registration import Registering
 
+#: A node that never says what became of what it was told to stop is not believed to have more than this.
+MAX_AT_WORK: Final = 1_024
+
 Command = Literal["drain", "resume", "shutdown", "reload_config"]
 COMMANDS: Final[dict[str, Command]] = {name: name for name in get_args(Command)}
 
@@ -55,6 +58,8 @@ class Known:
     heartbeat_ms: int = 15_000
     #: The thread of its connection: what has none of its own is told under this.
     trace_id: str | None = None
+    #: Not later than this, by the engine's clock, it registered.
+    since_ms: int = 0
 
 
 class Link:
@@ -64,6 +69,8 @@ class Link:
         self._wire = wire
         self._closing: asyncio.Future[None] | None = None
         self.known = known
+        #: What it physically has, as far as is known here: it brought it, or was told of it, and has not let go of it.
+        self._at_work: dict[tuple[str, int], None] = dict.fromkeys(known.words["running"] or ())
 
     @property
     def node_id(self) -> str:
@@ -84,6 +91,21 @@ class Link:
     def way_ms(self) -> int | None:
         """How long a message takes to the node, or back; None: that is not known yet."""
         return self._wire.way_ms
+
+    @property
+    def at_work(self) -> list[tuple[str, int]]:
+        """The attempts that the node has, whatever the engine believes."""
+        return list(self._at_work)
+
+    def took(self, job_id: str, attempt_id: int) -> None:
+        """It was told of an attempt."""
+        self._at_work[job_id, attempt_id] = None
+        if len(self._at_work) > MAX_AT_WORK:
+            del self._at_work[next(iter(self._at_work))]
+
+    def let_go(self, job_id: str, attempt_id: int) -> None:
+        """By its own word it is through with an attempt."""
+        self._at_work.pop((job_id, attempt_id), None)
 
     def write(self, message: ToNode) -> bool:
         """Write a message, in this very tick if the node reads. False: it will never arrive."""

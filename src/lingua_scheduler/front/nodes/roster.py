@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.flows.register import Registered
     from lingua_scheduler.front.directory import Directory
     from lingua_scheduler.front.errands import Errands
-    from lingua_scheduler.front.nodes.links import Known, Link, Links
+    from lingua_scheduler.front.nodes.links import Link, Links
     from lingua_scheduler.front.nodes.phases import Act
     from lingua_scheduler.store.engine import Engine
 
@@ -46,7 +46,7 @@ class Roster:
         self._errands = errands
 
     async def register(
-        self, enter: Enter, connection: str, credential: str, renewed_by: RenewedBy = ""
+        self, enter: Enter, connection: str, credential: str, *, renewed_by: RenewedBy = "", since_ms: int = 0
     ) -> Registered | Refusal:
         """Take a node in."""
         return await take_in(
@@ -55,6 +55,7 @@ class Roster:
             connection=connection,
             credential=credential,
             renewed_by=renewed_by,
+            since_ms=since_ms,
             **enter.words,
         )
 
@@ -62,9 +63,9 @@ class Roster:
         return await self._directory.at_home(node_id, lambda cell: read_node(self._engine, cell, node_id))
 
     async def renew_all(self, cells: Collection[str] = ()) -> None:
-        """The engine came back empty, or this instance was taken for gone: every node here is taken in again.
+        """The engine was emptied, another server serves, or this instance was taken for gone: all come in again.
 
-        If only some cells were emptied, those that were at home there.
+        If only some cells are meant, those that were at home there.
         """
         homes = self._directory.homes
         mine = [link for link in self._links if not cells or homes.get(link.node_id, "") in {"", *cells}]
@@ -79,7 +80,7 @@ class Roster:
         if self._links.get(known.node_id) is not link:
             # A newer socket has taken its place, and speaks for the node; or it is closed.
             return
-        answer = await self._enter_again(known)
+        answer = await self._enter_again(link)
         if isinstance(answer, Refusal) and answer.code == "NODE_REPLACED":
             link.hang_up(CloseCode.REPLACED, answer.detail)
             return
@@ -91,30 +92,34 @@ class Roster:
         known.epoch = answer.epoch
         self.do(link, welcome(known, answer))
         if answer.how != "NEW":
-            await self._stop_fenced(link)
+            await self._stop_fenced(link, answer.cancel)
 
-    async def _stop_fenced(self, link: Link) -> None:
-        """Tell a node again what it must stop: while it was not heard of, nobody could."""
+    async def _stop_fenced(self, link: Link, told: Collection[tuple[str, int]]) -> None:
+        """Tell a node again what it must stop, but for what it was told just now: before that nobody could."""
         node = await self._read(link.node_id)
         if isinstance(node, Node):
-            self.do(link, cancels(link.known, node.fenced))
+            self.do(link, cancels(link.known, [attempt for attempt in node.fenced if attempt not in told]))
 
-    async def _enter_again(self, known: Known) -> Registered | Refusal:
+    async def _enter_again(self, link: Link) -> Registered | Refusal:
         """What it says meanwhile is heard before, and would be undone: then it is said once more."""
+        known = link.known
         while True:
             said = known.words
             words = said.copy()
             words["epoch"] = known.epoch
-            # What it has brought with it from another instance is known to the engine, if to anybody.
-            words["running"] = self._told_from_here(known.node_id)
+            words["running"] = self._at_work(link)
             enter = Enter(known.node_id, words, known.abilities, known.types)
-            answer = await self.register(enter, known.connection, known.credential, "instance")
+            answer = await self.register(
+                enter, known.connection, known.credential, renewed_by="instance", since_ms=known.since_ms
+            )
             if isinstance(answer, Refusal) or known.words == said:
                 return answer
             known.epoch = answer.epoch
 
-    def _told_from_here(self, node_id: str) -> list[tuple[str, int]]:
-        return [(one.job_id, one.attempt_id) for one in self._errands.of_node(node_id)]
+    def _at_work(self, link: Link) -> list[tuple[str, int]]:
+        """What the node has, as far as is known here; what it brought from elsewhere and did not tell was recalled."""
+        told = [(one.job_id, one.attempt_id) for one in self._errands.of_node(link.node_id)]
+        return list(dict.fromkeys([*link.at_work, *told]))
 
     async def keep_all(self) -> None:
         """Beat for every open socket, all in one tick. An engine that is away hears the next beat."""

@@ -101,6 +101,7 @@ class _Entrance:
             await self._close(close_code_of(principal), principal.detail)
             return None
         connection, roster = new_connection(self._desk.instance_id), _roster(self._desk)
+        since_ms = self._desk.clock()
         answer = await roster.register(enter, connection, principal.name)
         if isinstance(answer, Refusal):
             for act in self._phase.refused(answer):
@@ -108,6 +109,7 @@ class _Entrance:
                     self._socket.write(encode(act.message).decode())
             return None
         live, acts = self._phase.entered(enter, answer, connection, principal.name)
+        live.known.since_ms = since_ms
         link = Link(self._socket, live.known)
         # Before anything else is waited for: from now on the node can be given jobs.
         self._desk.links.add(link)
@@ -192,7 +194,9 @@ class _Servant:
         await self._under_way.room(1)
         known = self._link.known
         try:
-            answer = await self._roster.register(enter, known.connection, known.credential, "node")
+            answer = await self._roster.register(
+                enter, known.connection, known.credential, renewed_by="node", since_ms=known.since_ms
+            )
         except (DependencyDown, OutcomeUnknown) as away:
             self._say(away)
             return

@@ -1,0 +1,154 @@
+"""Another server serves, and may have forgotten what the last one knew: nobody is chosen who was not heard of anew."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.disconnect import disconnect
+from lingua_scheduler.flows.doubt import Doubted, doubt, doubt_first
+from lingua_scheduler.flows.heartbeat import Beaten, heartbeat
+from lingua_scheduler.store.checks import check_schema
+from lingua_scheduler.views.schema import Schema, read_schema
+from tests.support.cells import watch
+from tests.support.stage import T0, bring, code_of, join, place, sweep
+from tests.support.world import CELL
+
+if TYPE_CHECKING:
+    from tests.support.world import World
+
+
+@pytest.fixture
+async def begun(world: World) -> World:
+    """A cell that a server serves already."""
+    await check_schema(world.engine, CELL)
+    assert await doubt(world.engine, CELL, "first") == Doubted(0)
+    return world
+
+
+async def reign(world: World) -> int:
+    schema = await read_schema(world.engine, CELL)
+    assert isinstance(schema, Schema)
+    return schema.reign
+
+
+async def test_under_another_reign_nobody_is_chosen_and_all_keep_their_jobs(begun: World) -> None:
+    world, before = begun, await reign(begun)
+    await join(world, connection="x")
+    await bring(world, "RUNNING")
+    await join(world, "n2")
+    world.now_ms += 7
+    answer, changes = await watch(world, doubt(world.engine, CELL, "second"))
+    assert answer == Doubted(2)
+    until, after = T0 + 7 + 10_000, await reign(world)
+    assert before != after
+    assert changes == {
+        "nodes": {name: {"standing": 5, "away_until_ms": until} for name in ("n1", "n2")},
+        "standing": {"n1": 21, "n2": 21},
+        "room": {1: 0},
+        "due": {"n:n1": until, "n:n2": until},
+        "counts": {"reign": after},
+    }
+
+
+async def test_under_the_same_reign_nothing_happens_whoever_asks(begun: World) -> None:
+    await join(begun)
+    assert await watch(begun, doubt(begun.engine, CELL, "first")) == (Doubted(0), {})
+
+
+async def test_the_first_reign_of_a_cell_doubts_nobody(world: World) -> None:
+    """Another release may have begun it, and its nodes are well."""
+    await check_schema(world.engine, CELL)
+    await join(world)
+    answer, changes = await watch(world, doubt(world.engine, CELL, "first"))
+    assert answer == Doubted(0)
+    assert changes == {"counts": {"reign": await reign(world)}}
+
+
+async def test_a_cell_that_nobody_has_begun_is_not_begun_by_that(world: World) -> None:
+    assert await watch(world, doubt(world.engine, CELL, "first")) == (Doubted(0), {})
+
+
+async def test_who_is_away_or_lost_has_no_more_time_than_before(begun: World) -> None:
+    world = begun
+    await join(world, connection="x")
+    await join(world, "n2", connection="y")
+    await disconnect(world.engine, CELL, "n2", "y")
+    world.now_ms += 500
+    await sweep(world)
+    await disconnect(world.engine, CELL, "n1", "x")
+    answer, changes = await watch(world, doubt(world.engine, CELL, "second"))
+    assert answer == Doubted(0)
+    assert set(changes) == {"counts"}
+
+
+async def test_who_comes_back_with_what_was_forgotten_has_no_slot_for_more(begun: World) -> None:
+    """By its own word, or its instance's: what it runs and nobody knows takes its slot until it has stopped."""
+    world = begun
+    epoch = (await join(world, connection="x", max_concurrent_jobs=1)).epoch
+    await doubt(world.engine, CELL, "second")
+    with pytest.raises(AssertionError):
+        await place(world)
+    forgotten = [("c0.0190a000-0000-7000-8000-000000000009", 1)]
+    back = await join(world, connection="x", max_concurrent_jobs=1, epoch=epoch, running=forgotten)
+    assert (back.how, back.epoch, back.cancel) == ("RESYNC", epoch, forgotten)
+    with pytest.raises(AssertionError):
+        await place(world)
+    world.now_ms += 2_000
+    await heartbeat(world.engine, CELL, "n1", epoch, running=[])
+    assert (await place(world)).node_id == "n1"
+
+
+async def test_a_node_without_a_socket_is_told_to_register(begun: World) -> None:
+    world = begun
+    await join(world)
+    await join(world, "n2", connection="x")
+    first, second = [await heartbeat(world.engine, CELL, node_id) for node_id in ("n1", "n2")]
+    assert isinstance(first, Beaten)
+    assert isinstance(second, Beaten)
+    assert (first.must_register, second.must_register) == (False, False)
+    await doubt(world.engine, CELL, "second")
+    first, second = [await heartbeat(world.engine, CELL, node_id) for node_id in ("n1", "n2")]
+    assert isinstance(first, Beaten)
+    assert isinstance(second, Beaten)
+    # Whoever holds the socket of the other one knows what it has, and takes it in.
+    assert (first.must_register, second.must_register) == (True, False)
+    await join(world)
+    again = await heartbeat(world.engine, CELL, "n1")
+    assert isinstance(again, Beaten)
+    assert not again.must_register
+
+
+async def test_who_is_not_heard_of_is_lost_and_its_work_goes_to_others(begun: World) -> None:
+    world = begun
+    await join(world, connection="x")
+    await bring(world, "RUNNING")
+    await doubt(world.engine, CELL, "second")
+    world.now_ms += 10_000
+    await sweep(world)
+    cell = await world.cell()
+    assert cell.nodes["n1"].lost_at_ms == world.now_ms
+
+
+async def test_what_is_no_cell_and_no_reign_is_refused(world: World) -> None:
+    for answer in (await doubt(world.engine, "C 0", "x"), await doubt(world.engine, CELL, "x" * 129)):
+        assert isinstance(answer, Refusal)
+        assert code_of(answer) == "INVALID_MESSAGE"
+
+
+async def test_a_new_connection_asks_before_anything_else(begun: World) -> None:
+    """Without it whoever calls first would be served."""
+    await join(begun)
+    doubt_first(begun.engine, lambda: (CELL,))
+    await doubt(begun.engine, CELL, "of another server")
+    assert (await begun.cell()).nodes["n1"].away_until_ms > 0
+    await join(begun)
+    assert (await begun.cell()).nodes["n1"].away_until_ms == 0
+    era = begun.engine.era
+    for killing in begun.engine.everywhere("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no").values():
+        await asyncio.wait([killing])
+    assert (await begun.cell()).nodes["n1"].away_until_ms > 0
+    assert begun.engine.era > era
