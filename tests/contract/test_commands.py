@@ -138,6 +138,7 @@ async def test_every_page_is_read(house: House, lingua: Lingua, monkeypatch: pyt
 
 async def test_pools_and_one_that_hangs_on_a_single_node(house: House, lingua: Lingua) -> None:
     await house.post("/v1/node/register", NODE)
+    await house.stats()
     assert "en:zh !" in await shown(lingua, "pools")
     (pool,) = (await told(lingua, "pools"))["pools"]
     assert (pool["pair"], pool["slots"], pool["free"]) == ("en:zh", 2, 2)
@@ -145,6 +146,7 @@ async def test_pools_and_one_that_hangs_on_a_single_node(house: House, lingua: L
 
 async def test_one_look_at_the_top(house: House, lingua: Lingua) -> None:
     await house.post("/v1/node/register", NODE)
+    await house.stats()
     said = await told(lingua, "top")
     assert [node["node_id"] for node in said["nodes"]] == ["n1"]
     assert said["stats"]["slots"]["total"] == 2

@@ -173,6 +173,6 @@ class TestTheOperator:
         assert refused["error"] == "UNKNOWN_NODE"
 
 
-@pytest.mark.parametrize("path", ["/dashboard", "/playground", "/metrics", "/v1", "/"])
+@pytest.mark.parametrize("path", ["/dashboard", "/v1", "/"])
 async def test_what_is_not_there_is_not_found(house: House, path: str) -> None:
     assert (await house.get(path, 404))["error"] == "NOT_FOUND"
