@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager, suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.support.clusters import Node
+
+
+#: What is said while a primary is gone; the last of them while the next one doubts its nodes.
+REFUSALS: Final = {"OUTCOME_UNKNOWN", "SCHEDULER_DEPENDENCY_DOWN", "ALL_CANDIDATES_FULL_OR_FAILED"}
 
 
 class Place(Protocol):
@@ -139,12 +143,7 @@ async def test_a_primary_that_dies_right_after_takes_nothing_with_it_that_was_ac
                 if answer.status_code == 200:
                     confirmed.append(answer.json()["job_id"])
                 else:
-                    # The last one: another server serves, and has not heard of the node anew yet.
-                    assert answer.json()["error"] in {
-                        "OUTCOME_UNKNOWN",
-                        "SCHEDULER_DEPENDENCY_DOWN",
-                        "ALL_CANDIDATES_FULL_OR_FAILED",
-                    }, answer.text
+                    assert answer.json()["error"] in REFUSALS, answer.text
                 await asyncio.sleep(0.05)
 
         async with asyncio.TaskGroup() as group:

@@ -15,6 +15,7 @@ from lingua_scheduler.store.checks import check_schema
 from lingua_scheduler.views.schema import Schema, read_schema
 from tests.support.cells import watch
 from tests.support.stage import T0, bring, code_of, join, place, sweep
+from tests.support.waiting import wait_until
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -150,5 +151,5 @@ async def test_a_new_connection_asks_before_anything_else(begun: World) -> None:
     era = begun.engine.era
     for killing in begun.engine.everywhere("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no").values():
         await asyncio.wait([killing])
+    await asyncio.to_thread(wait_until, lambda: begun.engine.era > era)
     assert (await begun.cell()).nodes["n1"].away_until_ms > 0
-    assert begun.engine.era > era
