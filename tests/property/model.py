@@ -69,8 +69,7 @@ class Model(JobFlows):
         node = self.nodes.get(node_id)
         if node and renewed_by and connection != node.connection:
             return no("NODE_REPLACED")
-        if node and renewed_by == "instance":
-            running = None
+        from_memory = node is not None and renewed_by == "instance"
         if node and credential != node.credential and not node.lost_at:
             return no("NODE_ID_CONFLICT")
         if not node and not self._has_room():
@@ -117,8 +116,9 @@ class Model(JobFlows):
         cancel: Attempts = []
         missing: list[LeaseId] = []
         if running is not None or how == "NEW_PROCESS":
-            cancel, missing, strangers = self._compare(node_id, running or (), self.now)
-            for _, job_id, attempt in self.leases_of(node_id, fenced=False):
+            cancel, missing, strangers = self._compare(node_id, running or (), -1 if from_memory else self.now)
+            missing = [] if from_memory else missing
+            for _, job_id, attempt in () if from_memory else self.leases_of(node_id, fenced=False):
                 if (job_id, attempt) in set(running or ()) and not self.jobs[job_id].accepted:
                     self.jobs[job_id].accepted_at = self.now
             for lease in strangers:
