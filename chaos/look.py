@@ -19,7 +19,7 @@ from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.reap import reap
 from lingua_scheduler.loops.undertaker import strike_out
 from lingua_scheduler.store.engine import Engine
-from lingua_scheduler.store.keys import cell_key
+from lingua_scheduler.store.keys import DIRECTORY, cell_key
 from lingua_scheduler.views.audit import audit, audit_whole
 from lingua_scheduler.views.cell import read_cell
 from lingua_scheduler.views.dead_letters import read_dead_letters
@@ -165,12 +165,12 @@ class Look:
                 self.left("S12 letters left", f"{instance_id} is gone, and there are letters to it: {seen}")
 
     async def immortal(self) -> list[str]:
-        """Keys outside the cell without an end."""
+        """Keys outside the cell without an end. The directory stays as long as there are cells: see docs/keys.md."""
         found = []
         async for key in self._keys():
             tag = _TAG.search(key)
             name = tag[1].decode() if tag else ""
-            if name != CELL and await self._engine.command("PTTL", key, cell=name) == _NO_TTL:
+            if name not in {CELL, DIRECTORY} and await self._engine.command("PTTL", key, cell=name) == _NO_TTL:
                 found.append(key.decode())
         return found
 

@@ -254,6 +254,7 @@ KINDS: Final[dict[str, Kind]] = {
     "disconnect.connection": _ID,
     "nonce": _ID.but(None),
     "stamp": _whole(0, 2**53),
+    "since_ms": _whole(0, 2**53),
     "hop": _whole(0, 2**31),
     "src_lang": _LANGUAGE,
     "tgt_lang": _LANGUAGE,

@@ -105,7 +105,7 @@ async def test_the_fleet_grows_by_itself_and_every_slot_of_it_is_found(fleet: Fl
         await asyncio.gather(*(fleet.finish(one, fleet.there) for one in [*placed[1:], again]))
     listed = await fleet.there.get("/v1/nodes?limit=100")
     assert [node["node_id"] for node in listed["nodes"]] == sorted(fleet.nodes)
-    stats = await fleet.here.get("/api/v1/stats")
+    stats = await fleet.here.stats()
     assert (stats["slots"]["total"], stats["jobs"]["finished_total"]) == (NODES, 2 * NODES + 2)
     pool = await fleet.here.get("/v1/pools/en/zh")
     assert pool["nodes"] == NODES

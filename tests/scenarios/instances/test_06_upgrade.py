@@ -34,8 +34,8 @@ def before(tmp_path: Path) -> Release:
 
 
 async def at_work(_: Job) -> dict[str, str]:
-    """Takes a moment, so that there is always something under way."""
-    await asyncio.sleep(0.02)
+    """Takes a moment, so that there is always something under way, and nobody says too much at once."""
+    await asyncio.sleep(0.1)
     return RESULT
 
 

@@ -62,7 +62,7 @@ async def test_fencing_stops_and_an_alarm_says_so(
     cell = await look(store)
     assert not any(node.lost_at_ms for node in cell.nodes.values())
     assert {job.attempt for job in cell.jobs.values()} == {1}
-    stats = await here.get("/api/v1/stats")
+    stats = await here.stats()
     assert any("are silent" in problem for problem in stats["health"]["problems"]), stats["health"]
     for node_id, (job_id, attempt) in attempts.items():
         done = {"job_id": job_id, "attempt_id": attempt, "node_id": node_id, "status": "ok"}
