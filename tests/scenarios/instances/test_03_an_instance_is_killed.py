@@ -54,6 +54,7 @@ async def test_a_ghost_costs_one_refusal(here: Scheduler, there: Scheduler, stor
         await ghost.register()
         await ghost.is_ready()
         await real.register()
+        await real.is_ready()
         await there.stop(signal.SIGKILL)
 
         async def is_known() -> bool:
