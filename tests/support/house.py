@@ -213,7 +213,9 @@ async def empty(server: Server) -> None:
 
 
 async def _engine(server: Server) -> Engine:
-    return await Engine.connect(server.url, "lingua:v1", msgspec.msgpack.encode(Rules()))
+    """A look of the test's own: that a busy machine takes its time for a new connection is no matter of the product."""
+    rules = msgspec.msgpack.encode(Rules())
+    return await Engine.connect(server.url, "lingua:v1", rules, timeout_ms=round(1_000 * PATIENCE_S))
 
 
 async def eventually(look: Callable[[], Awaitable[object]]) -> None:
