@@ -17,7 +17,6 @@ from tests.support.stage import PLAIN, T0, A, B, bring, code_of, join, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
-    from lingua_scheduler.core.job_state import State
     from tests.flows.conftest import MakeWorld
     from tests.support.world import World
 
@@ -138,19 +137,6 @@ class TestByTheConnectionThatItHas:
         assert (answer.how, answer.cancel, cell.nodes["n1"].used) == ("RESYNC", [(B, 1)], 2)
         # Only the node itself can say that it has accepted a job.
         assert (cell.jobs[A].state, cell.jobs[A].attempt) == ("DISPATCHED", 1)
-
-    @pytest.mark.parametrize(
-        ("state", "since_ms", "attempt"),
-        [("RUNNING", T0, 2), ("ACCEPTED", T0, 2), ("RUNNING", T0 + 1, 1), ("DISPATCHED", T0, 1), ("RESERVED", T0, 1)],
-    )
-    async def test_what_the_node_got_from_this_instance_and_is_through_with_is_done_once_more(
-        self, world: World, state: State, since_ms: int, attempt: int
-    ) -> None:
-        """A fail-over forgot its end. Of what it had before, or is yet to get, an instance knows nothing."""
-        await join(world, connection="x")
-        await bring(world, state)
-        await join(world, connection="x", epoch="1-n1", running=[], renewed_by="instance", since_ms=since_ms)
-        assert (await world.cell()).jobs[A].attempt == attempt
 
     async def test_what_was_fenced_before_is_not_over_because_an_instance_does_not_name_it(self, world: World) -> None:
         await join(world, connection="x", max_concurrent_jobs=3)

@@ -61,8 +61,7 @@ def some_register(rng: Random) -> Register:
         running=_running(rng),
         acks=rng.random() < 0.6,
         tells=rng.random() < 0.6,
-        renewed_by=rng.choice(("", "", "", "", "node", "instance", "instance")),
-        for_ms=rng.choice((None, 0, 500, 60_000)),
+        renewed_by=rng.choice(("", "", "", "", "node", "instance")),
     )
 
 

@@ -111,8 +111,6 @@ class Register:
     acks: bool
     tells: bool
     renewed_by: RenewedBy = ""
-    #: For how long whoever renews it has spoken for the node; None: he does not say.
-    for_ms: int | None = None
 
     def op(self, now: Situation) -> Op:
         node = now.model.nodes.get(self.node)
@@ -138,7 +136,6 @@ class Register:
                 "tells": self.tells,
                 "nonce": "x",
                 "renewed_by": self.renewed_by,
-                "since_ms": 0 if self.for_ms is None else now.model.now - self.for_ms,
             },
         )
 

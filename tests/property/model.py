@@ -27,7 +27,7 @@ from lingua_scheduler.flows.leave import Left
 from lingua_scheduler.flows.mark import Debounced, Limited, Marked
 from lingua_scheduler.flows.register import Registered
 from lingua_scheduler.store.face import pack
-from tests.property.facts import CAUSE, JobFacts, NodeFacts, Word
+from tests.property.facts import CAUSE, NodeFacts, Word
 from tests.property.model_cell import name_of
 from tests.property.model_jobs import JobFlows, no
 
@@ -63,12 +63,11 @@ class Model(JobFlows):
         nonce: str = "",
         lenient: bool = False,
         renewed_by: RenewedBy = "",
-        since_ms: int = 0,
         **said: object,
     ) -> Registered | Refusal:
         word = _word(Word(), {"semantic_langs": [], **said, "lenient": lenient})
         node = self.nodes.get(node_id)
-        if node and renewed_by and connection != node.connection and node.registered_at >= since_ms:
+        if node and renewed_by and connection != node.connection:
             return no("NODE_REPLACED")
         from_memory = node is not None and renewed_by == "instance"
         if node and credential != node.credential and not node.lost_at:
@@ -118,8 +117,7 @@ class Model(JobFlows):
         missing: list[LeaseId] = []
         if running is not None or how == "NEW_PROCESS":
             cancel, missing, strangers = self._compare(node_id, running or (), -1 if from_memory else self.now)
-            if from_memory:
-                missing = [lease for lease in missing if self._had_it_since(self.jobs[lease[1]], since_ms)]
+            missing = [] if from_memory else missing
             for _, job_id, attempt in () if from_memory else self.leases_of(node_id, fenced=False):
                 if (job_id, attempt) in set(running or ()) and not self.jobs[job_id].accepted:
                     self.jobs[job_id].accepted_at = self.now
@@ -142,11 +140,6 @@ class Model(JobFlows):
         last = before.connection if before else ""
         replaced = last if last != connection else ""
         return Registered(how, node.epoch, self.standing(node_id), node.pairs, cancel, [], replaced)
-
-    @staticmethod
-    def _had_it_since(job: JobFacts, since_ms: int) -> bool:
-        """Whether an instance that speaks for a node since then has given it this job: it would know of it."""
-        return job.accepted and 0 < since_ms <= job.reserved_at
 
     def _has_room(self) -> bool:
         """In a full cell, those who are gone for longest make room: silent, and nothing more can come of their work."""

@@ -6,8 +6,7 @@
   takes the place of one that is gone if there is no other.
   Whoever renews a registration does so by a connection that spoke for the node: if another does by now, NODE_REPLACED.
   One that spoke for it before that is no other: an engine that has forgotten the last one has fallen back to it.
-  An instance renews it from memory: what it says the node runs takes slots. Of what is known only that is dropped
-  which the node got from it and it does not name: the node is through with that, and the engine has forgotten it.
+  An instance renews it from memory: what it says the node runs takes slots, and nothing that is known is dropped.
   KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · departed · jobs · leases ·
         limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id credential epoch process connection max reported acks tells nonce
@@ -168,7 +167,7 @@ for i = 3, #ARGV do
       cancel, unnamed, strangers, kept = settle_running(node_id, node, running, fenced_before, now, rules)
     end
     if from_memory then
-      kept = {}
+      unnamed, kept = {}, {}
     end
     for _, entry in ipairs(kept) do
       imply_ack(entry[2])
@@ -191,10 +190,9 @@ for i = 3, #ARGV do
     for _, entry in ipairs(unnamed) do
       local job = cmsgpack.unpack(redis.call("HGET", KEY.jobs, entry[2]))
       local early = SOURCES.ACCEPTED[job[JOB.state]]
-      local is_mine = not from_memory or since > 0 and job[JOB.reserved_at_ms] >= since
-      if not early and is_mine then
+      if not early then
         move_on(entry[2], job, CAUSE.dropped, "dropped", now, rules)
-      elseif early and connection ~= "" and not from_memory then
+      elseif connection ~= "" then
         move_on(entry[2], job, CAUSE.undelivered, "undelivered", now, rules)
       end
     end

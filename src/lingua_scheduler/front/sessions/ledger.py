@@ -387,11 +387,14 @@ class Ledger:
     def due_ms(self) -> int:
         """When time alone will change something."""
         dues = [self._save_at_ms, self.order.due_ms, self.window_ends_ms]
-        dues += [due for due in map(self._look_at_ms, self.order.awaited) if due is not None]
+        dues += self._looks_at_ms().values()
         return min(due for due in dues if due is not None)
 
-    def _look_at_ms(self, index: int) -> int | None:
-        return self._looks.at_ms(index, self.sent[index], self.order.blocking)
+    def _looks_at_ms(self) -> dict[int, int]:
+        """Which of those that are awaited will be looked at, and when."""
+        blocking = self.order.blocking
+        looks = ((index, self._looks.at_ms(index, self.sent[index], blocking)) for index in self.order.awaited)
+        return {index: at_ms for index, at_ms in looks if at_ms is not None}
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Time has passed."""
@@ -408,7 +411,7 @@ class Ledger:
 
     def look_at_all(self, now_ms: int) -> list[Effect]:
         """Everything may have changed: see what is left."""
-        return [self._look(index, now_ms) for index in self.order.awaited if self._look_at_ms(index) is not None]
+        return [self._look(index, now_ms) for index in self._looks_at_ms()]
 
     def give_up(self) -> list[Effect]:
         """The client will not come back: nobody waits for anything, and nothing is kept."""
