@@ -11,19 +11,22 @@ import pytest
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.wanted import Wanted
+from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.erase_audio import erase_audio
 from lingua_scheduler.flows.fail import fail
+from lingua_scheduler.flows.stopped import stopped
 from lingua_scheduler.flows.store_audio import store_audio
 from lingua_scheduler.front.ask import Ask, Submitted
 from lingua_scheduler.front.assignment import Assignment, cargo_of
 from lingua_scheduler.protocol.errors import CloseCode
 from lingua_scheduler.protocol.frames import AudioFrame, decode_frame
 from lingua_scheduler.protocol.options import Pipeline
+from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.job import Job, read_job
 from lingua_scheduler.views.node import Node, read_node
-from tests.support.nodes import TALKATIVE, Stage
-from tests.support.stage import T0, join
+from tests.support.nodes import TALKATIVE, Stage, Tape
+from tests.support.stage import T0, join, place
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -111,6 +114,49 @@ async def test_a_node_that_came_back_meanwhile_is_not_told_what_it_was_taken_off
     assert (submitted.placed.state, submitted.placed.attempt_id) == ("RESERVED", 2)
     await stage.delivery.carry_again(submitted.job_id, 2)
     assert [message["attempt_id"] for message in tape.messages("job_assign")] == [2]
+
+
+async def test_a_node_that_comes_while_others_are_asked_for_it_is_not_told_what_it_was_taken_off(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stage.join(max_concurrent_jobs=1)
+    link = stage.links.get("n1")
+    assert link is not None
+    stage.links.remove(link)
+    tapes: list[Tape] = []
+
+    async def is_elsewhere(*_: Any) -> str:
+        return "elsewhere"
+
+    async def nobody_has_it_any_more(*_: Any) -> bool:
+        if not tapes:
+            tapes.append(await stage.join(epoch=link.epoch, running=[], max_concurrent_jobs=1))
+        return False
+
+    monkeypatch.setattr(stage.neighbours, "holder", is_elsewhere)
+    monkeypatch.setattr(stage.neighbours, "tell_holder", nobody_has_it_any_more)
+    submitted = await put(stage)
+    assert tapes[0].messages("job_assign") == []
+    assert (submitted.placed.state, submitted.placed.attempt_id) == ("RESERVED", 2)
+
+
+async def test_a_job_that_was_cancelled_while_its_audio_was_read_is_not_written(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node stopped what it had never heard of, and its one slot is another's."""
+    tape = await stage.join(max_concurrent_jobs=1)
+    first = await place(stage.world, f"{CELL}.first", body=HEARD.text())
+
+    async def and_meanwhile(*asked: Any) -> Any:
+        await cancel(stage.world.engine, f"{CELL}.first", "no")
+        await stopped(stage.world.engine, f"{CELL}.first", 1, "n1", first.epoch)
+        await place(stage.world, f"{CELL}.second", body=PLAIN.text())
+        return await read_audio(*asked)
+
+    monkeypatch.setattr("lingua_scheduler.front.delivery.read_audio", and_meanwhile)
+    await stage.delivery.carry_again(f"{CELL}.first", 1)
+    await stage.delivery.carry_again(f"{CELL}.second", 1)
+    assert [message["job_id"] for message in tape.messages("job_assign")] == [f"{CELL}.second"]
 
 
 async def test_a_node_that_never_acks_accepts_by_the_write(stage: Stage) -> None:

@@ -276,7 +276,8 @@ class Delivery:
         while True:
             link = self._links.get(at.node_id)
             if link is not None and link is not known:
-                # The node has come since, and did not name what it was not told: then its slot is another's by now.
+                # The node has come since, and did not name what it was not told; or something was read meanwhile. By
+                # now its slot may be another's.
                 if not await self._is_still(job_id, at):
                     return refuse("STALE_ATTEMPT")
                 known = link
@@ -285,14 +286,16 @@ class Delivery:
                 audio = await read_audio(self._engine, cargo.assignment.audio_ref or "")
                 if isinstance(audio, Refusal):
                     return await self._give_up(job_id, audio)
-                cargo = msgspec.structs.replace(cargo, audio=audio.audio)
-                # Meanwhile the node may have got another link.
+                cargo, known = msgspec.structs.replace(cargo, audio=audio.audio), None
                 continue
             told = await self._tell(job_id, at, cargo)
             if told == "here":
                 return await self._told(job_id, at)
             if told == "elsewhere":
                 return Delivered(at.state, at.attempt_id, at.node_id, at.epoch, at.acks)
+            if self._links.get(at.node_id) not in {None, link}:
+                # It has come here while others were asked.
+                continue
             moved = await undeliver(self._engine, job_id, at.attempt_id, at.node_id, at.epoch)
             if isinstance(moved, Refusal) or moved.state != "RESERVED":
                 return moved
@@ -317,10 +320,7 @@ class Delivery:
             self.errands.add(cargo.errand(job_id, at.attempt_id, at.node_id))
             return "here"
         letter = Letter("carry", job_id, at.attempt_id, at.node_id, trace=cargo.trace_id)
-        if await self._neighbours.tell_holder(at.node_id, at.epoch, letter):
-            return "elsewhere"
-        # It may have come here while others were asked.
-        return "here" if self._write(job_id, at, cargo) else None
+        return "elsewhere" if await self._neighbours.tell_holder(at.node_id, at.epoch, letter) else None
 
     def _write(self, job_id: str, at: Place, cargo: Cargo) -> bool:
         """Write the assignment to the node's socket, if it has one here and all of it is at hand. Pauses nowhere."""
