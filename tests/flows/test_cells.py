@@ -426,6 +426,25 @@ class TestWhatWasLost:
         assert isinstance(await read_home(world.engine, "n0"), HomeView)
         await judge(world)
 
+    async def test_a_pair_that_a_fail_over_of_the_directory_forgot_is_found_at_once(
+        self, world: World, here: Instance, there: Instance
+    ) -> None:
+        """Its version is what it was: somebody else has told it something since."""
+        await fill(here, 4)
+        await here.join("rare", semantic_langs=["fr", "de"], nmt_pairs=[["fr", "de"]])
+        await asyncio.gather(*here.directory._telling)
+        await there.directory.read()
+        routes, directory = (cell_key(world.engine.prefix, DIRECTORY, name) for name in ("routes", "directory"))
+        await world.engine.command("HDEL", routes, "fr:de", cell=DIRECTORY)
+        await world.engine.command("HINCRBY", directory, "version", -1, cell=DIRECTORY)
+        await here.join("next", semantic_langs=["ja", "ko"], nmt_pairs=[["ja", "ko"]])
+        await asyncio.gather(*here.directory._telling)
+        there.directory.reign = "the one that died"
+        assert isinstance(await there.submit("fr", "de"), Submitted)
+        await Survey(there.directory, lambda: world.now_ms).step()
+        assert not there.directory.has_lost
+        assert (await read_routes(world.engine, ["fr:de"])).routes == [["c2"]]
+
     async def test_a_node_that_came_to_be_in_two_cells_leaves_the_one_that_is_not_its_home(
         self, world: World, here: Instance
     ) -> None:

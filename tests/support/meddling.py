@@ -40,6 +40,9 @@ class Meddled:
             self._answered.notify_all()
         return answer
 
+    def reign_of(self, cell: str) -> str:
+        return self._engine.reign_of(cell)
+
     async def until(self, name: str, times: int = 1) -> None:
         """Until this script was answered so often."""
         async with self._answered:

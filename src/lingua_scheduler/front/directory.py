@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.store.keys import DIRECTORY
 from lingua_scheduler.views.home import HomeView, read_home
 from lingua_scheduler.views.routes import read_routes
 
@@ -41,7 +42,8 @@ class Directory:
         self._begun = {first}
         self.cells: tuple[str, ...] = (first,)
         self.version = 0
-        #: Its version went back: it is believed again when it was compared with all cells.
+        self.reign = ""
+        #: Its version went back, or another server has it: it is believed again when it was compared with all cells.
         self.has_lost = False
         #: Where nodes were last seen.
         self.homes: dict[str, str] = {}
@@ -51,18 +53,25 @@ class Directory:
 
     async def read(self) -> None:
         """Which cells there are by now."""
-        self.learn(await read_routes(self.engine))
+        await self.learn(await read_routes(self.engine), self.engine.reign_of(DIRECTORY))
 
-    def learn(self, routes: Routes) -> bool:
-        """What the directory said; and whether it has lost something, which the surveyor has not put right yet.
+    async def learn(self, routes: Routes, reign: str) -> bool:
+        """What the directory said; and whether it may have lost something, which the surveyor has not put right yet.
 
-        One that was emptied has forgotten cells which are there all the same.
+        One that was emptied has forgotten cells which are there all the same. Under another reign its version says
+        nothing: what was forgotten may have been counted anew since.
         """
-        if routes.version < self.version:
+        if routes.version < self.version or (self.reign and reign not in {"", self.reign}):
             self.has_lost = True
-        self.version = routes.version
-        self._know(cell for cell, _ in routes.cells)
+        self.version, self.reign = routes.version, reign or self.reign
+        await asyncio.gather(*(self._meet(cell) for cell, _ in routes.cells))
         return self.has_lost
+
+    async def _meet(self, cell: str) -> None:
+        """Somebody else has opened a cell. If nobody serves it now, whoever does next doubts its nodes first."""
+        with contextlib.suppress(DependencyDown, OutcomeUnknown):
+            await self.begin(cell)
+        self._know((cell,))
 
     def _know(self, cells: Iterable[str]) -> None:
         known = {*self.cells, *cells}
@@ -76,7 +85,7 @@ class Directory:
         return len(self.cells) == 1
 
     async def begin(self, cell: str) -> None:
-        """Before the first node comes into a cell."""
+        """Before anything is asked of a cell that was not known here: it gets our shape, or has it."""
         if cell not in self._begun:
             if self._begin is not None:
                 await self._begin(cell)
@@ -111,6 +120,7 @@ class Directory:
         if not isinstance(home, HomeView):
             self.homes.pop(node_id, None)
             return self.first
+        await self._meet(home.cell)
         self.know_home(node_id, home.cell)
         return home.cell
 

@@ -15,6 +15,7 @@ import msgspec
 from lingua_scheduler.core.language import UnknownLanguage
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.store.keys import DIRECTORY
 from lingua_scheduler.views.room import read_room
 from lingua_scheduler.views.routes import read_routes
 
@@ -90,7 +91,7 @@ class RouteBook:
         names, fallback = [*_names(pair)], pair.fallback()
         names += _names(fallback) if fallback is not None else ()
         routes = await read_routes(self._directory.engine, names)
-        has_lost = self._directory.learn(routes)
+        has_lost = await self._directory.learn(routes, self._directory.engine.reign_of(DIRECTORY))
         if self._directory.is_one:
             return Ways([self._directory.first], [])
         if has_lost:

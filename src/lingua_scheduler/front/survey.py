@@ -51,10 +51,11 @@ class Survey:
         """Compare the next part."""
         await self._directory.read()
         if self._directory.has_lost:
-            log.error("the directory has lost something; it is compared with all cells")
+            log.warning("the directory may have lost something; it is compared with all cells")
+            reign = self._directory.reign
             for cell in self._directory.cells:
                 await self._compare(cell)
-            self._directory.has_lost = False
+            self._directory.has_lost = self._directory.reign != reign
         cells = self._directory.cells
         self._cell = (self._cell + 1) % len(cells)
         await self._compare(cells[self._cell])
