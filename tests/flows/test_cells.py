@@ -445,6 +445,16 @@ class TestWhatWasLost:
         assert not there.directory.has_lost
         assert (await read_routes(world.engine, ["fr:de"])).routes == [["c2"]]
 
+    async def test_each_cell_hears_how_many_are_silent_in_the_others(self, world: World, here: Instance) -> None:
+        await fill(here, 5)
+        world.now_ms += 10**9
+        assert not isinstance(await hear_beat(here.directory, "n4"), Refusal)
+        for cell in ("c0", "c1", "c2"):
+            await reap(world.engine, cell)
+        await Survey(here.directory, lambda: world.now_ms).tell_of_silence()
+        told = [(await look_into(world, cell)).counts for cell in ("c0", "c1", "c2")]
+        assert [(counts["others_silent"], counts["others_heard"]) for counts in told] == [(2, 1), (2, 1), (4, 0)]
+
     async def test_a_node_that_came_to_be_in_two_cells_leaves_the_one_that_is_not_its_home(
         self, world: World, here: Instance
     ) -> None:

@@ -15,6 +15,7 @@ from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.drain import drain
+from lingua_scheduler.flows.overhear import Overheard, overhear
 from lingua_scheduler.flows.reap import Settled, reap
 from tests.support.cells import watch
 from tests.support.stage import T0, A, B, bring, calls, join, keep_alive, sweep
@@ -62,6 +63,39 @@ async def test_nobody_is_given_up_and_somebody_is_told(world: World) -> None:
         "outbox": {Event("mass_silence", "", 4, "", "", "2", OFFLINE): OFFLINE},
         "counts": {"silence": OFFLINE},
     }
+
+
+@pytest.mark.parametrize(
+    ("silent", "heard", "others", "given_up"),
+    [
+        (4, 0, (0, 0), 4),
+        (4, 0, (1, 0), 0),
+        (4, 6, (2, 0), 4),
+        (4, 6, (3, 0), 0),
+        (5, 0, (0, 5), 5),
+        (5, 0, (0, 4), 0),
+    ],
+)
+async def test_those_of_other_cells_count_as_much(
+    world: World, silent: int, heard: int, others: tuple[int, int], given_up: int
+) -> None:
+    """More than half of the fleet, and not of the cell that is looked at."""
+    await fall_silent(world, silent, heard)
+    assert await overhear(world.engine, CELL, *others) == Overheard()
+    await sweep(world)
+    cell = await world.cell()
+    assert sum(node.lost_at_ms > 0 for node in cell.nodes.values()) == given_up
+    seen = [(event.attempt, event.detail) for event in alarms(cell)]
+    assert seen == ([] if given_up else [(silent + others[0], str(heard + others[1]))])
+
+
+@pytest.mark.parametrize(("later_ms", "given_up"), [(19_999, 0), (20_000, 4)])
+async def test_what_was_told_of_others_counts_for_a_while(world: World, later_ms: int, given_up: int) -> None:
+    await fall_silent(world, 4, 0)
+    await overhear(world.engine, CELL, 3, 0)
+    world.now_ms += later_ms
+    await sweep(world)
+    assert sum(node.lost_at_ms > 0 for node in (await world.cell()).nodes.values()) == given_up
 
 
 @pytest.mark.parametrize(

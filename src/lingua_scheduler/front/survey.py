@@ -1,4 +1,4 @@
-"""Is the directory right? A part of it at a time is compared with the cells.
+"""Is the directory right? A part of it at a time is compared with the cells. And each cell hears of the others.
 
 Nothing here is in a hurry: who registers, leaves or changes tells the directory at once. This finds what nobody told:
 homes of nodes that never came, or are forgotten; nodes and pairs that the directory has lost; pairs that nobody serves
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.enter_homes import enter_homes
 from lingua_scheduler.flows.leave import leave
+from lingua_scheduler.flows.overhear import overhear
 from lingua_scheduler.flows.route import route
 from lingua_scheduler.flows.unroute import unroute
 from lingua_scheduler.front.nodes.housing import give_up
@@ -22,6 +23,7 @@ from lingua_scheduler.views.homes import Homes, read_homes
 from lingua_scheduler.views.node import Node, read_node
 from lingua_scheduler.views.pools import served_in
 from lingua_scheduler.views.routes import RoutedPairs, read_routed
+from lingua_scheduler.views.silence import Silence, read_silence
 from lingua_scheduler.views.slots import slots_in
 
 if TYPE_CHECKING:
@@ -60,6 +62,19 @@ class Survey:
         self._cell = (self._cell + 1) % len(cells)
         await self._compare(cells[self._cell])
         await self._compare_homes()
+        if not self._directory.is_one:
+            await self.tell_of_silence()
+
+    async def tell_of_silence(self) -> None:
+        """Each cell hears who is silent in all others. What nobody serves just now is not heard of."""
+        cells = self._directory.cells
+        looks = await asyncio.gather(*(read_silence(self._engine, cell) for cell in cells), return_exceptions=True)
+        known = {cell: look for cell, look in zip(cells, looks, strict=True) if isinstance(look, Silence)}
+        silent = sum(look.silent for look in known.values())
+        heard = sum(look.heard for look in known.values())
+        await asyncio.gather(
+            *(overhear(self._engine, cell, silent - look.silent, heard - look.heard) for cell, look in known.items())
+        )
 
     async def _compare(self, cell: str) -> None:
         await self.compare_routes(cell)

@@ -179,6 +179,8 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "ROUTES",
         "UNROUTED",
         "VACATED",
+        "OVERHEARD",
+        "SILENCE",
         "GONE_ON",
         "STAYS",
         "WITHDRAWN",
