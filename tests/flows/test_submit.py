@@ -75,6 +75,9 @@ class Mortal:
             raise Died
         return answer
 
+    def reign_of(self, cell: str) -> str:
+        return self._engine.reign_of(cell)
+
 
 def known(first: Submitted) -> Submitted:
     """What whoever comes again is told."""

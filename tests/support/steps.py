@@ -29,6 +29,10 @@ class Paused:
         """As an engine has it."""
         return asyncio.ensure_future(self._run(script, cell, item, read))
 
+    def reign_of(self, cell: str) -> str:
+        """As an engine has it."""
+        return self._engine.reign_of(cell)
+
     async def _run(self, script: Script, cell: str, item: tuple[bytes, ...], read: Read) -> object:
         self._waiting += 1
         await self._may_go.acquire()
