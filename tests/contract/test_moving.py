@@ -243,6 +243,37 @@ async def test_what_had_only_its_number_can_be_said_again(
             assert await all_ends(again, 1) == [(0, "said 0")]
 
 
+async def test_no_answer_goes_out_that_whoever_goes_on_does_not_know_of(
+    houses: tuple[House, House], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first instance is about to save that it is missing. It comes too late, and its client hears no more."""
+    here, there = houses
+    engine, saving, gate = here.serving.desk.engine, asyncio.Event(), asyncio.Event()
+    run = engine.run
+
+    async def later(*about: Any) -> Any:
+        saving.set()
+        await gate.wait()
+        return await run(*about)
+
+    def meddled(script: Script, *about: Any) -> Any:
+        return later(script, *about) if script.name == "save_session" else run(script, *about)
+
+    async with here.client() as client:
+        await client.init()
+        monkeypatch.setattr(engine, "run", meddled)
+        await client.utter(0, src_lang="nowhere")
+        await saving.wait()
+        async with there.client() as again:
+            await again.init(resume_token=client.ack["resume_token"], last_event_id=0)
+            gate.set()
+            assert (await client.gone())[0] == 4409
+            assert not [said for said in client.heard if said["type"] == "missing_result"]
+            await again.utter(0)
+            await finish(there, await next_job(there))
+            assert await all_ends(again, 1) == [(0, "said 0")]
+
+
 async def test_while_a_job_is_placed_and_the_answer_to_that_is_lost(
     houses: tuple[House, House], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,6 +105,17 @@ class Taken(msgspec.Struct, frozen=True):
     forgotten: list[int]
 
 
+class CaughtUp(msgspec.Struct, frozen=True):
+    """What a client had heard that was not known here: which utterances have ended by that, and how many others.
+
+    `awaited`: those of them whose end was not known.
+    """
+
+    heard: list[int]
+    awaited: list[int]
+    others: int
+
+
 class OrderState(msgspec.Struct):
     """All that an order knows."""
 
@@ -240,6 +251,19 @@ class Order:
             known = [(index, until) for index, until in announced.items() if until > now_ms]
             self._state.announced = dict(known[-self._limits.max_events :])
         return [event.index for event in self._state.log.trim(now_ms, self._limits)]
+
+    def catch_up(self, last_event_id: int) -> CaughtUp:
+        """The client comes back and has events that nobody here has given: the engine has forgotten that they were.
+
+        They were the ends of those that are open, the first of them, for so they go out; and of others, said later.
+        """
+        ahead = self._state.log.catch_up(last_event_id, self._limits.max_events)
+        heard = sorted(self._state.open)[:ahead]
+        awaited = [index for index in heard if self.awaits(index)]
+        for index in heard:
+            self._state.passed = index
+            del self._state.open[index]
+        return CaughtUp(heard, awaited, ahead - len(heard))
 
     def confirm(self, last_event_id: int) -> list[int]:
         """The client has seen all up to this event. The utterances that this newly confirms."""

@@ -94,6 +94,17 @@ class Log(msgspec.Struct):
             return []
         return self._leave(_first(self.kept, lambda event: event.event_id > last_event_id))
 
+    def catch_up(self, last_event_id: int, most: int) -> int:
+        """How many events the client has beyond the last that was given here. Their ids are not given again.
+
+        More than `most` are too many to have been forgotten: such an id was never given.
+        """
+        ahead = last_event_id - self.next_id + 1
+        if not 0 < ahead <= most:
+            return 0
+        self.next_id += ahead
+        return ahead
+
     def trim(self, now_ms: int, limits: ReplayLimits) -> list[Event]:
         """Keep to the bounds. Those that leave for that, unconfirmed."""
         old = _first(self.kept, lambda event: self._leaves_at(event, limits.window_ms) > now_ms)

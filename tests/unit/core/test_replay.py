@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lingua_scheduler.core.order import Order, OrderLimits
+from lingua_scheduler.core.order import CaughtUp, Order, OrderLimits
 from lingua_scheduler.core.replay import Missing, Replayed, Result
 
 
@@ -46,6 +46,20 @@ def test_a_number_that_was_never_given_confirms_nothing() -> None:
     assert order.confirm(-1) == []
     assert ids(order.replay(0)) == [1, 2]
     assert ids(order.replay(99)) == []
+
+
+def test_who_is_ahead_is_followed_unless_so_much_cannot_have_been_forgotten() -> None:
+    order = spoken(1, 2, limits=OrderLimits(max_events=3))
+    order.expect(2, 10**9, 0)
+    assert order.catch_up(2) == CaughtUp([], [], 0)
+    assert order.catch_up(6) == CaughtUp([], [], 0)
+    order.expect(3, 10**9, 0)
+    order.settle(3, Missing("cancelled"), 0)
+    assert order.catch_up(5) == CaughtUp([2, 3], [2], 1)
+    assert (order.pending, order.passed) == (0, 3)
+    order.expect(4, 10**9, 0)
+    order.settle(4, Missing("cancelled"), 0)
+    assert [(event.event_id, event.index) for event in order.take(0).events] == [(6, 4)]
 
 
 def test_who_never_confirms_has_the_window_and_then_it_counts_as_heard() -> None:

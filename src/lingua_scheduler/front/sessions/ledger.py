@@ -366,7 +366,7 @@ class Ledger:
 
     def back(self, last_event_id: int | None, now_ms: int) -> list[Effect]:
         """The client is there again: what it missed."""
-        confirmed = self.confirm(last_event_id)
+        confirmed = [*self._catch_up(last_event_id or 0), *self.confirm(last_event_id)]
         replayed = self.order.back(last_event_id or 0, now_ms)
         self.away_since_ms = None
         effects: list[Effect] = [*confirmed, Save()]
@@ -377,6 +377,18 @@ class Ledger:
         if replayed.events:
             effects.append(Announce(replayed.events))
         return effects + self.take(now_ms)
+
+    def _catch_up(self, last_event_id: int) -> list[Effect]:
+        """What the client heard elsewhere is over, though an engine that failed over may have forgotten it.
+
+        Of what is not even known to have been said, the numbers are not given again.
+        """
+        caught_up = self.order.catch_up(last_event_id)
+        self.next_index += caught_up.others
+        for index in caught_up.heard:
+            self._left(index)
+            self._looks.believe(index)
+        return [*self._abandoned(caught_up.awaited), *self._released(caught_up.heard)]
 
     @property
     def window_ends_ms(self) -> int | None:

@@ -290,6 +290,9 @@ class Session:
     async def _deliver(self, connection: Connection) -> None:
         try:
             is_finished = await connection.deliver(self._answers, self.id)
+        except SessionTaken:
+            self.replaced()
+            return
         except LinguaError:
             log.exception("the answers of session %s cannot be delivered", self.id)
             connection.close(CloseCode.INTERNAL, trace_id=self.talk.ledger.about.trace_id)
@@ -299,7 +302,7 @@ class Session:
 
     async def _answers(self, events: Sequence[Event]) -> list[TranslationResult | MissingResult]:
         """What goes out is known to whoever goes on with this session elsewhere, before anybody sees it."""
-        await self._save(_FOREVER_S)
+        await insist(self._saver.save, _FOREVER_S)
         if len(events) == 1:
             return [await self._answer(events[0])]
         return await asyncio.gather(*(self._answer(event) for event in events))
@@ -325,11 +328,8 @@ class Session:
         # Whatever is wished in this very tick is served by one save; what is wished later, by another.
         await asyncio.sleep(0)
         self._is_wished = False
-        await self._save(_PATIENCE_S)
-
-    async def _save(self, patience_s: float) -> None:
         try:
-            await insist(self._saver.save, patience_s)
+            await insist(self._saver.save, _PATIENCE_S)
         except SessionTaken:
             self.replaced()
 

@@ -1,7 +1,7 @@
 """Whatever happens to a session, in whatever order: each utterance ends once, in its turn, and its client sees it once.
 
 The story plays all others: the engine that numbers, the nodes, the client that loses its socket and comes back with
-what it saw, and instances that die with all that was not saved.
+what it saw, instances that die with all that was not saved, and an engine that forgets what was saved last.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from lingua_scheduler.core.cutting import CutLimits
 from lingua_scheduler.core.limits import Limits
-from lingua_scheduler.core.order import OrderLimits
+from lingua_scheduler.core.order import Order, OrderLimits
 from lingua_scheduler.core.refusal import refuse
 from lingua_scheduler.core.replay import Event, Missing
 from lingua_scheduler.front.sessions.effects import (
@@ -58,6 +58,8 @@ class Story(RuleBasedStateMachine):
         self.now = START_MS
         self.machine = talk(RULES)
         self.saved = pack_state(self.machine.save())
+        #: What was saved before that.
+        self.pasts: list[bytes] = []
         #: The engine's own counter, and what is asked of it.
         self.counter = 0
         self.asked: list[Number] = []
@@ -110,6 +112,7 @@ class Story(RuleBasedStateMachine):
                 self.lose_the_socket()
 
     def save(self) -> None:
+        self.pasts.append(self.saved)
         self.saved = pack_state(self.machine.save())
         assert len(self.saved) < 20_000, "bounded"
         self.owed |= set(self.machine.ledger.order.awaited)
@@ -242,6 +245,27 @@ class Story(RuleBasedStateMachine):
         self.is_closed = saved.is_closing
         self.machine = Talk.load(RULES, saved, self.now, counting())
         self.come_back()
+
+    @precondition(lambda self: self.alive() and self.pasts)
+    @rule(saves=st.integers(1, 4))
+    def forget(self, saves: int) -> None:
+        """The engine fails over, and knows less than the client. What it knows is owed, and no end is heard twice.
+
+        The client says only which event was its last. That tells everything if its numbers have no holes.
+        """
+        past = self.pasts[-saves:][0]
+        saved = unpack_state(past)
+        assert isinstance(saved, Saved)
+        order = Order.load(RULES.order, saved.order)._state
+        forgotten = [event.index for event in self.events if event.event_id >= order.log.next_id]
+        told = [*sorted(order.open), *range(saved.next_index, saved.next_index + len(forgotten))]
+        if forgotten != told[: len(forgotten)]:
+            return
+        del self.pasts[-saves:]
+        self.saved = past
+        self.owed = {event.index for event in self.events} | set(order.open)
+        self.released.clear()
+        self.move_elsewhere(0)
 
     def unconfirmed(self) -> int:
         kept = {event.event_id for event in self.machine.ledger.order.replay(0).events}

@@ -206,6 +206,34 @@ def test_a_client_that_says_nothing_of_what_it_saw_gets_all_that_it_did_not_conf
     assert events(machine.back(init(), TOKEN, START_MS)) == [(1, 0, "c0.j0"), (2, 1, "c0.j1")]
 
 
+def test_what_the_client_heard_and_the_engine_forgot_is_not_announced_again_and_nothing_else_has_its_event() -> None:
+    """A fail-over has forgotten three ends: of one that is known to be awaited, and of two that nobody knows of."""
+    machine = talk()
+    said_and_placed(machine, 0, 1)
+    machine.ended(0, "FINISHED", START_MS)
+    elsewhere = moved(machine)
+    effects = elsewhere.back(init(last_event_id=4), TOKEN, START_MS)
+    assert (events(effects), of(Look, effects)) == ([], [])
+    assert of(Abandon, effects) == [Abandon(1, "c0.j1")]
+    assert of(Release, effects) == [Release("c0.j1"), Release("c0.j0")]
+    assert elsewhere.ended(1, "FINISHED", START_MS) == []
+    assert only(Number, elsewhere.hear(chunk(0, TENTH, is_final=True), START_MS)) == Number(None, 4)
+    elsewhere.numbered(4, "c0.j4", START_MS)
+    elsewhere.placed(4, START_MS)
+    elsewhere.ended(4, "FINISHED", START_MS)
+    again = moved(elsewhere)
+    assert events(again.back(init(last_event_id=4), TOKEN, START_MS)) == [(5, 4, "c0.j4")]
+
+
+def test_what_was_being_placed_and_the_client_has_heard_of_is_given_up() -> None:
+    machine = talk()
+    say(machine, 0)
+    machine.away(START_MS)
+    assert of(Abandon, machine.back(init(last_event_id=1), TOKEN, START_MS)) == [Abandon(0, "c0.j0")]
+    assert not machine.ledger.line.unplaced
+    assert machine.placed(0, START_MS) == []
+
+
 def test_a_client_that_comes_back_may_go_on_in_another_direction() -> None:
     machine = talk(dialect="london")
     machine.away(START_MS)
