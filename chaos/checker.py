@@ -195,8 +195,9 @@ def in_turn(facts: Facts) -> Iterator[Violation]:
         since_s = first.setdefault((event.session, event.index), event.at_s)
         about: dict[str, Any] = {"jobs": tuple(filter(None, (event.job,))), "session": event.session}
         about["since_s"] = since_s if before is None or since_s < event.at_s else before.at_s
-        # The library hands each answer to whoever asked; what it heard nothing of is `unsaid`.
-        if event.more.get("sdk"):
+        # The library hands each answer to whoever asked; what it heard nothing of is `unsaid`. Of a stream the
+        # scheduler gives the numbers, and not every one of them to an utterance.
+        if event.more.get("sdk") or event.more.get("stream"):
             if before is not None and event.index <= before.index:
                 yield Violation("S18 twice", f"{event.session} heard {event.index} twice", event.at_s, **about)
             continue

@@ -1,7 +1,8 @@
 """Some of the sessions, one process: `python -m chaos.crowd PORT …`. SIGTERM: say nothing more, hear the rest, go.
 
 Most speak over bare sockets, as a client must that follows the wire contract to the letter: it says again what may
-have been lost, and comes back with its token. Every fourth uses the client library.
+have been lost, and comes back with its token. Every fourth uses the client library. Every eighth speaks on and on, by
+the same library, in binary frames.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import random
 import signal
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
@@ -23,7 +24,10 @@ from chaos.history import Pen
 from lingua_scheduler.operate import leash
 from lingua_scheduler.sdk.client import Client
 from lingua_scheduler.sdk.client_errors import ClientError, NoResult, SessionLost
-from lingua_scheduler.sdk.client_items import Result
+from lingua_scheduler.sdk.client_items import Partial, Result
+
+if TYPE_CHECKING:
+    from lingua_scheduler.sdk.client_stream import Stream
 
 _AUDIO: Final = bytes(640)
 _SAID: Final = base64.b64encode(_AUDIO).decode()
@@ -32,7 +36,8 @@ _AGAIN_S: Final = 0.8
 #: More than so much is not said before something was answered.
 _MOST_OPEN: Final = 5
 _UNKNOWN_SESSION: Final = 4404
-_WITH_SDK: Final = 4
+_WITH_SDK, _STREAMS, _EVERY = 4, 3, 8
+_PIECES: Final = (1, 4)
 
 
 class Talker:
@@ -196,14 +201,71 @@ class SdkTalker:
             self._pen.write("unsaid", **about, why=str(error)[:160], sdk=True)
 
 
+class Streamer:
+    """Somebody whose words the scheduler cuts, and numbers."""
+
+    def __init__(self, name: str, options: argparse.Namespace, pen: Pen, over: asyncio.Event) -> None:
+        self._name, self._pen, self._over = name, pen, over
+        self._url, self._every_s = f"http://127.0.0.1:{options.port}", options.every_s
+        self._rng = random.Random(f"{options.seed}/{name}")
+
+    async def live(self) -> None:
+        """Until everything that was said is answered, and nothing more is to be said."""
+        while not self._over.is_set():
+            session = self._name
+            try:
+                async with Client(self._url) as client, client.stream("en", "zh") as stream:
+                    session = stream.session_id
+                    self._pen.write("opened", session=session, who=self._name)
+                    async with asyncio.TaskGroup() as both:
+                        both.create_task(self._speak(stream))
+                        both.create_task(self._listen(stream))
+            except* SessionLost as lost:
+                code = next(error.code for error in lost.exceptions if isinstance(error, SessionLost))
+                self._pen.write("session_lost", session=session, code=code, open=[])
+            except* ClientError as error:
+                self._pen.write("no_socket", session=session, why=str(error.exceptions[0])[:120])
+            await asyncio.sleep(self._rng.uniform(0.02, _AGAIN_S))
+        self._pen.write("closed", session=self._name)
+
+    async def _speak(self, stream: Stream) -> None:
+        while not self._over.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), self._rng.expovariate(1 / self._every_s))
+            if not self._over.is_set():
+                pieces = self._rng.randint(*_PIECES)
+                for _ in range(pieces):
+                    await stream.send(_AUDIO)
+                    await asyncio.sleep(len(_AUDIO) / 32_000)
+                await stream.cut()
+                self._pen.write("streamed", session=stream.session_id, pieces=pieces)
+        await stream.end()
+
+    async def _listen(self, stream: Stream) -> None:
+        async for item in stream:
+            if isinstance(item, Partial):
+                continue
+            about: dict[str, Any] = {"session": stream.session_id, "index": item.utterance_index, "stream": True}
+            if isinstance(item, Result):
+                text = item.text_translated
+                self._pen.write("heard", **about, job=item.job_id, kind="translation_result", text=text)
+            else:
+                self._pen.write("heard", **about, kind="missing_result", reason=item.reason)
+
+
+def _kind_of(number: int) -> type[Talker | SdkTalker | Streamer]:
+    if number % _WITH_SDK == 0:
+        return SdkTalker
+    return Streamer if number % _EVERY == _STREAMS else Talker
+
+
 async def run(options: argparse.Namespace) -> None:
     """All sessions of this process."""
     pen, over = Pen(Path(options.folder), f"crowd-{options.first}"), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
     async with asyncio.TaskGroup() as group:
         for number in range(options.first, options.sessions, options.step):
-            kind = SdkTalker if number % _WITH_SDK == 0 else Talker
-            group.create_task(kind(f"p{number:03}", options, pen, over).live())
+            group.create_task(_kind_of(number)(f"p{number:03}", options, pen, over).live())
             await asyncio.sleep(0.02)
 
 

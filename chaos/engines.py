@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import hiredis
 
 from lingua_scheduler.store.embedded import Embedded
+from lingua_scheduler.store.keys import DIRECTORY
+from lingua_scheduler.store.slots import slot_of
 from tests.support.asking import ask_one
 from tests.support.clusters import Sixpack
 from tests.support.proxy import Proxy
@@ -35,6 +37,8 @@ _WELL_S: Final = 30.0
 _TAKES_OVER_S: Final = 10.0
 #: A primary that is silent for so long has a successor.
 _SILENT_MS: Final = 1_500
+#: What is in a slot of its own, and much in use.
+_SLOTS: Final = ("c0", DIRECTORY, "c1", "c2")
 #: A slow engine runs for one of these and sleeps for the other.
 _RUNS_S, _SLEEPS_S = 0.01, 0.06
 
@@ -71,6 +75,9 @@ class ChaosEngine(Protocol):
 
     async def kill_guardian(self) -> None:
         """Whoever looks after the engine is gone."""
+
+    async def move_slot(self, whom: int) -> None:
+        """Under load, another primary gets a cell, or the directory."""
 
     async def well(self) -> None:
         """Everything runs, and has its data: nothing is left of what was done."""
@@ -135,6 +142,9 @@ class OnOneServer:
             with suppress(ProcessLookupError):
                 os.kill(state.guardian, signal.SIGKILL)
 
+    async def move_slot(self, _whom: int) -> None:
+        """Everything is in one place."""
+
     async def well(self) -> None:
         """It answers."""
         for wire in self.wires:
@@ -192,6 +202,9 @@ class _OnMany:
 
     async def kill_guardian(self) -> None:
         """There is none."""
+
+    async def move_slot(self, whom: int) -> None:
+        """Everything is in one place."""
 
 
 class OnSentinels(_OnMany):
@@ -321,6 +334,21 @@ class OnCluster(_OnMany):
             await asyncio.to_thread(found.server.stop)
             await asyncio.sleep(for_s)
             await self._start_again()
+
+    async def move_slot(self, whom: int) -> None:
+        """Key by key, or all keys in one moment. What was interrupted is gone on with."""
+        slot = slot_of(_SLOTS[whom % len(_SLOTS)])
+        six, at_once = self._six, whom % 2
+
+        def moved() -> bool:
+            target = targets[whom % len(targets)]
+            if six.primary_of(slot) is not target:
+                (six.hand_over_at_once if at_once else six.hand_over)(slot, target)
+            return True
+
+        home = await asyncio.to_thread(six.primary_of, slot)
+        targets = [node for node in await asyncio.to_thread(six.primaries) if node is not home]
+        await _until(moved)
 
     async def _found(self, whom: int, *, is_primary: bool) -> Node | None:
         nodes = self._six.nodes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -28,6 +28,7 @@ from lingua_scheduler.views.instance import read_instance
 from lingua_scheduler.views.instances import read_directory
 from lingua_scheduler.views.job import read_job
 from lingua_scheduler.views.nodes import read_nodes
+from lingua_scheduler.views.routes import read_routes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from chaos.scale import Scale
     from lingua_scheduler.core.cell import Ledger
 
-CELL: Final = "c0"
+#: Every fleet has this one.
+FIRST: Final = "c0"
 _LOOK_S: Final = 1.0
 #: The whole of a cell with many thousand ended jobs is one answer.
 _PATIENCE_MS: Final = 60_000
@@ -56,50 +58,63 @@ class Look:
     def __init__(self, engine: Engine, pen: Pen) -> None:
         self._engine, self._pen = engine, pen
         self.looks = 0
+        #: Every cell that ever was. A directory may forget one; what is in it is there all the same.
+        self._cells = {FIRST: None}
+
+    async def cells(self) -> list[str]:
+        """All of them."""
+        self._cells |= {cell: None for cell, _ in (await read_routes(self._engine)).cells}
+        return list(self._cells)
 
     async def keep_looking(self) -> None:
         """While things go wrong: what must hold at every instant does."""
         while True:
             await asyncio.sleep(_LOOK_S)
-            try:
-                found = await audit(self._engine, CELL)
-            except (DependencyDown, OutcomeUnknown):
-                continue
-            if isinstance(found, Refusal):
-                continue
-            self.looks += 1
-            for violation in found:
-                if violation.invariant in _AT_EVERY_INSTANT:
-                    self._pen.write("audit", **msgspec.structs.asdict(violation))
+            with suppress(DependencyDown, OutcomeUnknown):
+                for cell in await self.cells():
+                    found = await audit(self._engine, cell)
+                    for violation in found if not isinstance(found, Refusal) else ():
+                        if violation.invariant in _AT_EVERY_INSTANT:
+                            self._pen.write("audit", **msgspec.structs.asdict(violation))
+                self.looks += 1
 
-    async def cell(self) -> Cell:
+    async def whole(self, cell: str) -> Cell:
         """All of it."""
-        cell = await read_cell(self._engine, CELL)
-        if not isinstance(cell, Cell):
-            raise TypeError(cell)
-        return cell
+        found = await read_cell(self._engine, cell)
+        if not isinstance(found, Cell):
+            raise TypeError(found)
+        return found
+
+    async def _ledgers(self) -> list[Ledger]:
+        """Every node with what holds its slots, in whichever cell. One that changed its cell may be in two."""
+        found: list[Ledger] = []
+        for cell in await self.cells():
+            page = await read_nodes(self._engine, cell, count=10_000)
+            if isinstance(page, Refusal):
+                raise TypeError(page)
+            found += page.nodes
+        return found
 
     async def nodes(self) -> dict[str, Ledger]:
-        """Every node with what holds its slots."""
-        page = await read_nodes(self._engine, CELL, count=10_000)
-        if isinstance(page, Refusal):
-            raise TypeError(page)
-        return {ledger.node_id: ledger for ledger in page.nodes}
+        """The same by name, each where it serves, if it does."""
+        return {ledger.node_id: ledger for ledger in sorted(await self._ledgers(), key=_serves)}
 
     async def unwell(self, nodes: int) -> str:
         """Why the fleet is not what it was before anything went wrong; "" if it is."""
-        records = {node_id: ledger.record for node_id, ledger in (await self.nodes()).items()}
-        away = [name for name, node in records.items() if node.lost_at_ms or node.standing >= Standing.not_ready]
-        up = len(records) - len(away)
-        return "" if up >= nodes and not away else f"{up} of {nodes} nodes serve, {sorted(away)} do not"
+        ledgers = await self._ledgers()
+        names, up = {ledger.node_id for ledger in ledgers}, [ledger.node_id for ledger in ledgers if _serves(ledger)]
+        away, twice = sorted(names - set(up)), sorted({name for name in up if up.count(name) > 1})
+        if len(up) >= nodes and not away and not twice:
+            return ""
+        return f"{len(up)} of {nodes} nodes serve, {away} do not, and {twice} do in two cells"
 
     async def unfinished(self) -> str:
         """What is still under way in the engine; "" if nothing is."""
-        fleet = await read_fleet(self._engine, CELL)
-        if isinstance(fleet, Refusal):
-            raise TypeError(fleet)
+        fleets = [await read_fleet(self._engine, cell) for cell in await self.cells()]
         numbers = {
-            "jobs without an end": fleet.in_flight + fleet.waiting,
+            "jobs without an end": sum(
+                fleet.in_flight + fleet.waiting for fleet in fleets if not isinstance(fleet, Refusal)
+            ),
             "leases": await self._size("ZCARD", "leases"),
             "attempts in limbo": await self._size("HLEN", "limbo"),
             "places in line": await self._size("ZCARD", "queue"),
@@ -109,7 +124,8 @@ class Look:
         return ", ".join(f"{number} {name}" for name, number in numbers.items() if number)
 
     async def _size(self, command: str, name: str) -> int:
-        return int(await self._engine.command(command, cell_key(self._engine.prefix, CELL, name), cell=CELL))
+        keys = {cell: cell_key(self._engine.prefix, cell, name) for cell in await self.cells()}
+        return sum([int(await self._engine.command(command, key, cell=cell)) for cell, key in keys.items()])
 
     async def letters(self) -> dict[str, int]:
         """How many letters lie in the inbox of each instance that stands in the directory."""
@@ -124,9 +140,12 @@ class Look:
         job = await read_job(self._engine, job_id)
         return isinstance(job, Refusal) or job.record.state in ENDS or job.record.node not in {"", node_id}
 
-    async def write_jobs(self) -> Cell:
-        """How every job ended, as the engine has it, and what stands there that must not."""
-        cell = await self.cell()
+    async def write_jobs(self) -> None:
+        """How every job ended, as the engine has it."""
+        for name in await self.cells():
+            self._write_jobs_of(await self.whole(name))
+
+    def _write_jobs_of(self, cell: Cell) -> None:
         for job_id, job in cell.jobs.items():
             past = job.past
             fields: dict[str, Any] = {
@@ -141,13 +160,13 @@ class Look:
             if ticket is not None:
                 about = {"session": ticket.session, "index": ticket.utterance}
             self._pen.write("job_is", job=job_id, node=job.node, attempt=job.attempt, **about, **fields)
-        return cell
 
     async def audit_whole(self, overdue_ms: int) -> None:
         """Every invariant, when everything had time to end."""
-        found = await audit_whole(self._engine, CELL, overdue_ms)
-        for violation in found if not isinstance(found, Refusal) else ():
-            self._pen.write("audit", **msgspec.structs.asdict(violation))
+        for cell in await self.cells():
+            found = await audit_whole(self._engine, cell, overdue_ms)
+            for violation in found if not isinstance(found, Refusal) else ():
+                self._pen.write("audit", **msgspec.structs.asdict(violation))
         dead = await read_dead_letters(self._engine)
         if not isinstance(dead, Refusal) and dead.total:
             reasons = [letter.reason for _, letter in dead.page]
@@ -165,17 +184,17 @@ class Look:
                 self.left("S12 letters left", f"{instance_id} is gone, and there are letters to it: {seen}")
 
     async def immortal(self) -> list[str]:
-        """Keys outside the cell without an end. The directory stays as long as there are cells: see docs/keys.md."""
-        found = []
+        """Keys outside the cells without an end. The directory stays as long as there are cells: see docs/keys.md."""
+        found, lasting = [], {*await self.cells(), DIRECTORY}
         async for key in self._keys():
             tag = _TAG.search(key)
             name = tag[1].decode() if tag else ""
-            if name not in {CELL, DIRECTORY} and await self._engine.command("PTTL", key, cell=name) == _NO_TTL:
+            if name not in lasting and await self._engine.command("PTTL", key, cell=name) == _NO_TTL:
                 found.append(key.decode())
         return found
 
     async def _keys(self) -> AsyncIterator[bytes]:
-        for each in self._engine.one_cell_each(CELL).values():
+        for each in self._engine.one_cell_each(FIRST).values():
             cursor = b"0"
             while True:
                 words = ("SCAN", cursor, "MATCH", f"{self._engine.prefix}:*", "COUNT", 1_000)
@@ -187,22 +206,28 @@ class Look:
 
 
 async def forget_all(url: str, scale: Scale, look: Look) -> None:
-    """A sweep a month later: of the cell nothing is left but its counts."""
+    """A sweep a month later: of each cell nothing is left but its counts."""
+    cells = await look.cells()
     begun_ms = now_ms = int(time.time() * 1000)
     async with _engine(url, scale, lambda: now_ms) as engine:
         for later_ms in _LATER_MS:
-            now_ms, more = begun_ms + later_ms, True
-            while more:
-                settled = await reap(engine, CELL, 1_000)
-                more = not isinstance(settled, Refusal) and settled.number > 0
-    cell = await look.cell()
-    left = {
-        name: len(value)
-        for name, value in msgspec.structs.asdict(cell).items()
-        if name not in {"now_ms", "counts", "outbox"} and value
-    }
-    if left:
-        look.left("S16 immortal", f"a month later the cell still has {left}")
+            now_ms = begun_ms + later_ms
+            for cell in cells:
+                while not isinstance(settled := await reap(engine, cell, 1_000), Refusal) and settled.number > 0:
+                    pass
+    for cell in cells:
+        left = {
+            name: len(value)
+            for name, value in msgspec.structs.asdict(await look.whole(cell)).items()
+            if name not in {"now_ms", "counts", "outbox"} and value
+        }
+        if left:
+            look.left("S16 immortal", f"a month later cell {cell} still has {left}")
+
+
+def _serves(ledger: Ledger) -> bool:
+    """Whether its node can be given work there."""
+    return not ledger.record.lost_at_ms and ledger.record.standing < Standing.not_ready
 
 
 @asynccontextmanager

@@ -22,7 +22,16 @@ if TYPE_CHECKING:
 _DELAY_S = (0.02, 0.3)
 #: What is done to the servers of an engine.
 _OF_ENGINES = frozenset(
-    {"engine_kill", "engine_restart", "engine_sleep", "engine_slow", "fail_over", "replica_kill", "guardian_kill"}
+    {
+        "engine_kill",
+        "engine_restart",
+        "engine_sleep",
+        "engine_slow",
+        "fail_over",
+        "replica_kill",
+        "guardian_kill",
+        "slot_moves",
+    }
 )
 
 
@@ -170,6 +179,9 @@ class Nemesis:
 
     async def _guardian_kill(self, _fault: Fault) -> None:
         await self._stage.engine.kill_guardian()
+
+    async def _slot_moves(self, fault: Fault) -> None:
+        await self._stage.engine.move_slot(fault.whom)
 
     # The wires between an instance and its engine.
 

@@ -1,7 +1,7 @@
 """A simulated node, one process: `python -m chaos.node KIND NODE_ID PORT …`. It writes down all that it does.
 
 `legacy`: the words of the field nodes, no epoch, no process id, no acks. `stubborn`: the same, and it does not stop
-when it is told to. `ours`: bare sockets, every word. `sdk`: as a node developer writes it.
+when it is told to. `ours`: bare sockets, every word. `sdk`: as a node developer writes it. `polls`: see `chaos.poller`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from websockets.exceptions import WebSocketException
 
 from chaos.hands import Cannot, Hands, Job
 from chaos.history import Pen
+from chaos.poller import PollNode
 from lingua_scheduler.operate import leash
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
-KINDS: Final = ("legacy", "stubborn", "ours", "sdk")
+KINDS: Final = ("legacy", "stubborn", "ours", "sdk", "polls")
 LANGS: Final = ["en", "zh"]
 _OPEN_S: Final = 5.0
 _AGAIN_S: Final = 0.6
@@ -233,7 +234,7 @@ async def run(options: argparse.Namespace) -> None:
     if options.kind == "sdk":
         await run_sdk(options, pen, hands)
     else:
-        node = BareNode(options, pen, hands)
+        node = PollNode(options, LANGS, pen, hands) if options.kind == "polls" else BareNode(options, pen, hands)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, node.over.set)
         await node.run()
     pen.write("down", node=options.node_id)

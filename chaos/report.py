@@ -29,6 +29,7 @@ def figures(outcome: Outcome) -> dict[str, Any]:
         "attempts_ended_without_a_result": dict(causes.most_common()),
         "assigned_twice": count["again"],
         "utterances": count["said"],
+        "streamed": count["streamed"],
         "answers": dict(Counter(_kind(event.more) for event in heard)),
         "requests": len({event.request for event in events if event.what == "asked"}),
         "submits": count["asked"],

@@ -14,6 +14,8 @@ class Scale:
 
     instances: int
     nodes: int
+    #: So many of them are in a cell.
+    cell_capacity: int
     sessions: int
     #: Processes that hold the sessions, and callers over HTTP, which are in the director's own.
     crowds: int
@@ -38,6 +40,7 @@ class Scale:
     def settings(self) -> dict[str, int]:
         """As `lingua config` names them. Jobs are remembered until the end, and nobody is told to come more slowly."""
         return {
+            "cell.cell_capacity": self.cell_capacity,
             "instance.presence_ttl_ms": self.presence_ttl_ms,
             "instance.presence_beat_ms": self.presence_ttl_ms // 4,
             "nodes.handover_grace_ms": self.handover_ms,
@@ -70,6 +73,7 @@ class Scale:
 FULL: Final = Scale(
     instances=3,
     nodes=30,
+    cell_capacity=8,
     sessions=200,
     crowds=2,
     callers=8,
@@ -93,6 +97,7 @@ FULL: Final = Scale(
 SMALL: Final = Scale(
     instances=2,
     nodes=6,
+    cell_capacity=4,
     sessions=10,
     crowds=1,
     callers=2,

@@ -65,6 +65,12 @@ def missing(index: int, event: int, session: str = "s1") -> tuple[str, dict[str,
     return "heard", {"session": session, "index": index} | fields
 
 
+def streamed(line: tuple[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+    """The same, heard in a stream."""
+    what, said = line
+    return what, said | {"stream": True}
+
+
 def job_is(state: str, job: str = "c0.a", attempt: int = 1, node: str = "n1") -> tuple[str, dict[str, Any]]:
     return "job_is", {"job": job, "attempt": attempt, "node": node, "state": state}
 
@@ -217,6 +223,13 @@ class TestInTurn:
     def test_twice(self) -> None:
         lines = (result(), said(0), heard(0, 1), heard(0, 2))
         assert rules(history(*lines)) == ["S18 twice"]
+
+    def test_a_stream_may_leave_numbers_out_and_hears_none_twice(self) -> None:
+        first, third = (streamed(heard(index, 0)) for index in (0, 2))
+        assert rules(history(result(), first, third)) == []
+        assert rules(history(result(), first, third, first)) == ["S18 twice"]
+        foreign = streamed(heard(0, 0, text="s2|0|c0.a|1|n1"))
+        assert rules(history(result(), foreign)) == ["S17 foreign result"]
 
     def test_an_event_that_was_confirmed(self) -> None:
         lines = (result(), said(0), said(1), heard(0, 5), heard(1, 5))
