@@ -9,6 +9,7 @@ import pytest
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import FORGET_FROM, GONE_FROM, Event, Standing
 from lingua_scheduler.flows.ack import ack
+from lingua_scheduler.flows.attempts import Delivered
 from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.drain import drain
@@ -88,17 +89,39 @@ async def test_a_look_before_the_ack_is_bounded_by(world: World, limits: Limits,
     assert await watch(world, reap(world.engine, CELL)) == (Settled(1, False), {"due": {f"j:{A}": T0 + next_ms}})
 
 
-@pytest.mark.parametrize(("state", "cause"), [("RESERVED", "unsent"), ("DISPATCHED", "ack_timeout")])
-async def test_an_ack_timeout_fences_the_attempt_and_costs_a_try(world: World, state: State, cause: str) -> None:
-    """Nobody may have said that the assignment was sent: it may have been all the same."""
+@pytest.mark.parametrize(
+    ("state", "cause", "counted"),
+    [("RESERVED", "unsent", {"undelivered": 1}), ("DISPATCHED", "ack_timeout", {"tries": 1})],
+)
+async def test_an_ack_timeout_fences_the_attempt_and_costs_a_try_if_it_was_sent(
+    world: World, state: State, cause: str, counted: dict[str, int]
+) -> None:
+    """If nobody said that the assignment was sent, it may have been all the same: the slot stays taken."""
     await two_nodes(world, state)
     world.now_ms += 5_000
     answer, changes = await watch(world, reap(world.engine, CELL))
     assert answer == Settled(1, False)
     assert changes["jobs"][A].pop("seed")
     job = changes.pop("jobs")[A]
-    assert changes | {"past": job["past"]} == fenced(cause, T0 + 5_000, tries=1)
+    assert changes | {"past": job["past"]} == fenced(cause, T0 + 5_000, **counted)
     assert (job["attempt"], job["node"], job["epoch"]) == (2, "n2", "2-n2")
+
+
+async def test_what_nobody_sends_has_a_bound_of_its_own_and_costs_no_try(world: World) -> None:
+    """Not even of a job that has only one. What could not be written counts toward the same bound."""
+    for number in range(12):
+        await join(world, f"n{number}")
+    await place(world, limits=Limits(max_retry=0, timeout_ms=120_000))
+    here = (await world.cell()).jobs[A].node
+    assert isinstance(await undeliver(world.engine, A, 1, here), Delivered)
+    for attempt in range(2, 12):
+        job = (await world.cell()).jobs[A]
+        assert (job.state, job.attempt, job.past.undelivered, job.past.tries) == ("RESERVED", attempt, attempt - 1, 0)
+        world.now_ms += 5_000
+        await keep_alive(world, *(f"n{number}" for number in range(12)))
+        await sweep(world)
+    job = (await world.cell()).jobs[A]
+    assert (job.state, job.past.reason, job.past.undelivered, job.past.tries) == ("FAILED", "unsent", 11, 0)
 
 
 async def test_a_number_that_the_next_node_claims_is_passed_over_by_a_timeout_too(world: World) -> None:
@@ -109,7 +132,7 @@ async def test_a_number_that_the_next_node_claims_is_passed_over_by_a_timeout_to
     _, changes = await watch(world, reap(world.engine, CELL))
     job = changes["jobs"][A]
     assert (job["node"], job["attempt"]) == ("n2", 3)
-    assert job["past"] == past((1, "n1", "unsent", T0 + 5_000, "RETRYING", 3), tries=1)
+    assert job["past"] == past((1, "n1", "unsent", T0 + 5_000, "RETRYING", 3), undelivered=1)
 
 
 @pytest.mark.parametrize("state", ["ACCEPTED", "RUNNING"])
@@ -129,7 +152,7 @@ async def test_a_run_timeout_fences_the_attempt_and_costs_a_try(world: World, st
 
 @pytest.mark.parametrize(
     ("state", "wait_ms", "why"),
-    [("RESERVED", 5_000, "unsent"), ("DISPATCHED", 5_000, "ack_timeout"), ("RUNNING", 30_000, "run_timeout")],
+    [("DISPATCHED", 5_000, "ack_timeout"), ("RUNNING", 30_000, "run_timeout")],
 )
 async def test_a_timeout_of_the_last_try_ends_the_job(world: World, state: State, wait_ms: int, why: str) -> None:
     await two_nodes(world, state, limits=ONE_TRY)

@@ -91,7 +91,7 @@ async def test_who_was_sent_nothing_owes_no_answer(world: World) -> None:
     world.now_ms += 5_000
     _, changes = await watch(world, sweep(world), judged=True)
     assert changes["nodes"] == {"n1": {"limbo": 3}}
-    assert {fields["past"].reason for fields in changes["jobs"].values()} == {"unsent"}
+    assert {fields["past"].attempts[-1].cause for fields in changes["jobs"].values()} == {"unsent"}
 
 
 async def _hold(world: World, early: bool) -> None:

@@ -103,7 +103,7 @@ def test_a_small_cell_does_what_the_model_says(play: Play) -> None:
 
 
 def test_a_cell_with_the_product_s_own_rules_does_what_the_model_says(play: Play) -> None:
-    play(CellMachine, Rules(), 12, 50)
+    play(CellMachine, Rules(), 15, 50)
     _played.add("own")
 
 

@@ -83,7 +83,7 @@ def test_the_table_of_ends_is_the_one_of_the_design() -> None:
         "stopped": ("released", True, ""),
         "dropped": ("released", True, ""),
         "ack_timeout": ("limbo", True, ""),
-        "unsent": ("limbo", True, ""),
+        "unsent": ("limbo", False, "undelivered"),
         "run_timeout": ("limbo", True, ""),
         "lost_early": ("limbo", False, ""),
         "lost": ("limbo", True, "lost"),
