@@ -42,7 +42,7 @@ ELSEWHERE = {"unknown", "fallback", "had", "not_named", "seen"}
 
 async def explain(world: World, pair: str = "en:zh", **wanted: Any) -> dict[str, str]:
     """Each node's reason, of the whole fleet."""
-    told = await explain_pair(world.engine, CELL, *pair.split(":"), wanted=Wanted(**wanted))
+    told = await explain_pair(world.engine, [CELL], *pair.split(":"), wanted=Wanted(**wanted))
     assert isinstance(told, Explanation)
     nodes = told.nodes or []
     assert told == Explanation(pair, "", "", "", [], None, nodes, "")
@@ -115,10 +115,10 @@ async def test_a_verdict_says_how_the_node_does(world: World) -> None:
     await join(world, max_concurrent_jobs=4)
     await live(world, "n1", "x")
     await give(world, "n1")
-    told = await explain_pair(world.engine, CELL, "en", "zh")
+    told = await explain_pair(world.engine, [CELL], "en", "zh")
     assert told == Explanation("en:zh", nodes=[Verdict("n1", "", used=1, max=4, health=83, suspect=False, seen=False)])
     await live(world, "n1", "xx")
-    told = await explain_pair(world.engine, CELL, "en", "zh")
+    told = await explain_pair(world.engine, [CELL], "en", "zh")
     assert told == Explanation("en:zh", nodes=[Verdict("n1", "", used=1, max=4, health=59, suspect=True, seen=False)])
 
 
@@ -233,25 +233,27 @@ async def test_a_dry_run_changes_nothing_and_settles_nothing(world: World) -> No
 
 
 async def test_nobody_is_there(world: World) -> None:
-    assert await explain_pair(world.engine, CELL, "en", "zh") == Explanation("en:zh", nodes=[])
+    assert await explain_pair(world.engine, [CELL], "en", "zh") == Explanation("en:zh", nodes=[])
 
 
 @pytest.mark.parametrize(
     ("args", "named"),
     [
-        (("no cell", "en", "zh"), {}),
-        ((CELL, "", "zh"), {}),
-        ((CELL, "en", "klingon"), {}),
-        ((CELL, "en", "zh"), {"cursor": "a b"}),
-        ((CELL, "en", "zh"), {"cursor": None}),
-        ((CELL, "en", "zh"), {"count": 0}),
-        ((CELL, "en", "zh"), {"count": 1_001}),
-        ((CELL, "en", "zh"), {"wanted": None}),
-        ((CELL, "en", "zh"), {"wanted": Wanted(policy="best")}),
-        ((CELL, "en", "zh"), {"wanted": Wanted(strict=True)}),
+        ((["no cell"], "en", "zh"), {}),
+        (([CELL], "", "zh"), {}),
+        (([CELL], "en", "klingon"), {}),
+        (([CELL], "en", "zh"), {"cursor": "a b"}),
+        (([CELL], "en", "zh"), {"cursor": None}),
+        (([CELL], "en", "zh"), {"count": 0}),
+        (([CELL], "en", "zh"), {"count": 1_001}),
+        (([CELL], "en", "zh"), {"wanted": None}),
+        (([CELL], "en", "zh"), {"wanted": Wanted(policy="best")}),
+        (([CELL], "en", "zh"), {"wanted": Wanted(strict=True)}),
     ],
 )
-async def test_what_cannot_be_right_is_refused(world: World, args: tuple[str, str, str], named: dict[str, Any]) -> None:
+async def test_what_cannot_be_right_is_refused(
+    world: World, args: tuple[list[str], str, str], named: dict[str, Any]
+) -> None:
     assert code_of(await explain_pair(world.engine, *args, **named)) == "INVALID_MESSAGE"
 
 

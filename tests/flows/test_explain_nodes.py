@@ -189,7 +189,7 @@ class TestAJobsOwnNodes:
             verdicts(explain_job(world.engine, A, nodes=True)),
             explain_job(world.engine, B, nodes=True),
             explain_job(world.engine, A),
-            verdicts(explain_pair(world.engine, CELL, "en", "zh")),
+            verdicts(explain_pair(world.engine, [CELL], "en", "zh")),
         )
         assert [node.reason for node in told[0]] == ["full", "excluded"]
         assert code_of(told[1]) == "UNKNOWN_JOB"
@@ -221,7 +221,7 @@ class TestPages:
     @pytest.fixture(params=["pair", "job"])
     async def ask(self, request: pytest.FixtureRequest, world: World) -> Callable[..., Awaitable[Any]]:
         if request.param == "pair":
-            return lambda **page: explain_pair(world.engine, CELL, "en", "zh", **page)
+            return lambda **page: explain_pair(world.engine, [CELL], "en", "zh", **page)
         await join(world, "m", max_concurrent_jobs=1)
         await place(world)
         return lambda **page: explain_job(world.engine, A, nodes=True, **page)

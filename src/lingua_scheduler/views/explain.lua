@@ -1,11 +1,13 @@
 #!lua flags=no-writes
---[[ explain: a job as it is known; and of a page of nodes whether each could take it now, or the first reason why not.
+--[[ explain: a job as it is known; or of a page of nodes whether each could take it now, or the first reason why not.
   KEYS  nodes · standing · room · groups · pairs · jobs
-  ARGV  now_ms rules, then for each: { job_id cursor count ticket }         (job_id "" = one that would have the ticket;
-                                                                             cursor "" = from the start, count 0 = none)
-  OUT   EXPLAINED { { record ticket } } cursor { node_id reason seen record }   ({ } = there is no job; cursor "" = the
-        UNKNOWN_JOB                                                          last page; reason "" = it could take it) ]]
--- include: clock, ticket_of, against, had_by, groups_for, is_panic, is_doubtful
+  ARGV  now_ms rules, then for each: { job_id hop }                  (hop: how often it went on before it came here) or
+                                     { "" 0 cursor count ticket job }     (cursor "" = from the start; job: its record,
+                                                                           or nothing of one that is only thought of)
+  OUT   KNOWN record ticket | GONE_ON cell hop | UNKNOWN_JOB
+        EXPLAINED cursor { node_id reason seen record } live        (cursor "" = the last page; reason "" = it could
+                                                                     take it; live: somebody alive serves its pair) ]]
+-- include: clock, ticket_of, gone_on, against, had_by, groups_for, is_panic, is_doubtful, is_live
 local now, answers = clock(ARGV[1]), {}
 
 -- The names of the next nodes, in order, so that no page repeats or misses a node that stays, whoever comes and goes
@@ -58,18 +60,16 @@ local function verdicts_on(page, ticket, job)
 end
 
 for i = 3, #ARGV do
-  local job_id, cursor, count, ticket = unpack(cmsgpack.unpack(ARGV[i]))
-  local answer, job = { "UNKNOWN_JOB" }, nil
-  if not ticket then
-    local packed = redis.call("HGET", KEY.jobs, job_id)
-    job, ticket = packed and cmsgpack.unpack(packed), packed and ticket_of(job_id)
-  end
+  local job_id, hop, cursor, count, ticket, job = unpack(cmsgpack.unpack(ARGV[i]))
+  local answer
   if ticket then
-    answer = { "EXPLAINED", job and { { job, ticket } } or {}, "", {} }
-    if count > 0 then
-      local page, next_cursor = page_of(cursor, count)
-      answer[3], answer[4] = next_cursor, verdicts_on(page, ticket, job)
-    end
+    local page, next_cursor = page_of(cursor, count)
+    answer = { "EXPLAINED", next_cursor, verdicts_on(page, ticket, job), is_live(ticket[TICKET.pair]) }
+  else
+    local packed = redis.call("HGET", KEY.jobs, job_id)
+    answer = packed and { "KNOWN", cmsgpack.unpack(packed), ticket_of(job_id) }
+      or gone_on(job_id, hop)
+      or { "UNKNOWN_JOB" }
   end
   answers[#answers + 1] = cmsgpack.pack(answer)
 end

@@ -15,50 +15,33 @@ from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.core.ticket import make_ticket
 from lingua_scheduler.core.wanted import Hints, Wanted
 from lingua_scheduler.store.face import Answer, Face, No, pack
+from lingua_scheduler.store.following import GoneOn, follow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lingua_scheduler.store.engine import Engine
 
 NODES_PER_PAGE: Final = 200
 
 
+class _Known(Answer, frozen=True, tag="KNOWN"):
+    record: JobRecord
+    ticket: Ticket
+
+
 class _Explained(Answer, frozen=True, tag="EXPLAINED"):
-    jobs: list[tuple[JobRecord, Ticket]]
     cursor: str
     nodes: list[tuple[str, str, bool, NodeRecord]]
+    live: bool
 
 
-_EXPLAIN: Final = Face("views/explain", _Explained, refuses=("UNKNOWN_JOB",))
+_EXPLAIN: Final = Face[_Known | _Explained | GoneOn](
+    "views/explain", _Known, _Explained, GoneOn, refuses=("UNKNOWN_JOB",)
+)
 
 
 async def explain_pair(
-    engine: Engine,
-    cell: str,
-    src_lang: str,
-    tgt_lang: str,
-    *,
-    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
-    cursor: str = "",
-    count: int = NODES_PER_PAGE,
-) -> Explanation | Refusal:
-    """A dry run: who could take such a job now, and for each other node the first reason why not.
-
-    At most `count` nodes by name, from `cursor` on. A node that stays registered is on exactly one page.
-    """
-    try:
-        cell = check_cell(cell)
-        pair, ticket = make_ticket(f"{cell}.explain", "explain", src_lang, tgt_lang, wanted=wanted, hints=Hints())
-        item = pack(("", *_page(cursor, count), ticket))
-    except Invalid as invalid:
-        return invalid.refusal
-    answer = await _EXPLAIN(engine, cell, item)
-    assert isinstance(answer, _Explained)  # noqa: S101 - only a job can be unknown
-    return _with_nodes(Explanation(str(pair)), answer)
-
-
-async def explain_everywhere(
     engine: Engine,
     cells: Sequence[str],
     src_lang: str,
@@ -68,41 +51,67 @@ async def explain_everywhere(
     cursor: str = "",
     count: int = NODES_PER_PAGE,
 ) -> Explanation | Refusal:
-    """The same over several cells: as much of each as would fill the page, and the first of all of that."""
-    pages = await asyncio.gather(
-        *(explain_pair(engine, cell, src_lang, tgt_lang, wanted=wanted, cursor=cursor, count=count) for cell in cells)
-    )
-    nodes: list[Verdict] = []
-    for page in pages:
-        if isinstance(page, Refusal):
-            return page
-        nodes += page.nodes or ()
-    nodes.sort(key=lambda verdict: verdict.node_id)
-    has_more = len(nodes) > count or any(not isinstance(page, Refusal) and page.cursor for page in pages)
-    first = pages[0]
-    assert isinstance(first, Explanation)  # noqa: S101 - or it was returned
-    return replace(first, nodes=nodes[:count], cursor=nodes[count - 1].node_id if has_more else "")
+    """A dry run: who in these cells could take such a job now, and for each other node the first reason why not.
+
+    At most `count` nodes by name, from `cursor` on. A node that stays registered is on exactly one page.
+    """
+    try:
+        cells = [check_cell(cell) for cell in cells]
+        pair, ticket = make_ticket(f"{cells[0]}.explain", "explain", src_lang, tgt_lang, wanted=wanted, hints=Hints())
+        page = _page(cursor, count)
+    except Invalid as invalid:
+        return invalid.refusal
+    return _with_nodes(Explanation(str(pair)), await _ask(engine, cells, page, ticket), count)
 
 
 async def explain_job(
-    engine: Engine, job_id: str, *, nodes: bool = False, cursor: str = "", count: int = NODES_PER_PAGE
+    engine: Engine,
+    job_id: str,
+    cells: Sequence[str] = (),
+    *,
+    nodes: bool = False,
+    cursor: str = "",
+    count: int = NODES_PER_PAGE,
 ) -> Explanation | Refusal:
     """Why a job went where it went, attempt by attempt.
 
     With `nodes` also who could take it now, as `explain_pair` says it, but for all that this very job asked for: in its
-    own cell, for there it stays.
+    own cell, and in these.
     """
     try:
-        cell = cell_of(job_id)
-        cursor, count = _page(cursor, count)
-        item = pack((job_id, cursor, count if check_bool("nodes", nodes) else 0))
+        cells = [check_cell(cell) for cell in cells]
+        page = _page(cursor, count)
+        wants_nodes = check_bool("nodes", nodes)
+        found = await follow(_EXPLAIN, engine, job_id, 0)
     except Invalid as invalid:
         return invalid.refusal
-    answer = await _EXPLAIN(engine, cell, item)
-    if isinstance(answer, No):
-        return refuse(answer.code, job_id=job_id)
-    told = explain_record(*answer.jobs[0])
-    return _with_nodes(told, answer) if nodes else told
+    known = found.answer
+    if isinstance(known, No):
+        return refuse(known.code, job_id=job_id)
+    assert isinstance(known, _Known)  # noqa: S101 - it was followed
+    told = explain_record(known.record, known.ticket)
+    if not wants_nodes:
+        return told
+    everywhere = dict.fromkeys([cell_of(found.job_id), *cells])
+    return _with_nodes(told, await _ask(engine, everywhere, page, known.ticket, known.record), count)
+
+
+async def _ask(
+    engine: Engine, cells: Iterable[str], page: tuple[str, int], ticket: Ticket, *job: JobRecord
+) -> list[_Explained]:
+    """As much of each cell as would fill the page."""
+
+    async def ask(cell: str, ticket: Ticket = ticket) -> _Explained:
+        answer = await _EXPLAIN(engine, cell, pack(("", 0, *page, ticket, *job)))
+        assert isinstance(answer, _Explained)  # noqa: S101 - only a job can be unknown, or gone on
+        return answer
+
+    told = dict(zip(cells, await asyncio.gather(*map(ask, cells)), strict=True))
+    if ticket.fallback and any(answer.live for answer in told.values()):
+        # A language falls back only where no cell has anybody alive who serves it.
+        own = replace(ticket, fallback="")
+        told |= {cell: await ask(cell, own) for cell, answer in told.items() if not answer.live}
+    return list(told.values())
 
 
 def _page(cursor: object, count: object) -> tuple[str, int]:
@@ -111,9 +120,15 @@ def _page(cursor: object, count: object) -> tuple[str, int]:
     return after, check_int("count", count, 1, 1_000)
 
 
-def _with_nodes(told: Explanation, answer: _Explained) -> Explanation:
-    verdicts = [
-        Verdict(node_id, reason, node.used, node.max, health(node), node.probe_at_ms > 0, seen)
-        for node_id, reason, seen, node in answer.nodes
-    ]
-    return replace(told, nodes=verdicts, cursor=answer.cursor)
+def _with_nodes(told: Explanation, answers: Sequence[_Explained], count: int) -> Explanation:
+    """The first of all that the cells said of their nodes."""
+    verdicts = sorted(
+        (
+            Verdict(node_id, reason, node.used, node.max, health(node), node.probe_at_ms > 0, seen)
+            for answer in answers
+            for node_id, reason, seen, node in answer.nodes
+        ),
+        key=lambda verdict: verdict.node_id,
+    )
+    has_more = len(verdicts) > count or any(answer.cursor for answer in answers)
+    return replace(told, nodes=verdicts[:count], cursor=verdicts[count - 1].node_id if has_more else "")

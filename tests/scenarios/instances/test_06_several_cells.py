@@ -111,6 +111,10 @@ async def test_the_fleet_grows_by_itself_and_every_slot_of_it_is_found(fleet: Fl
     assert pool["nodes"] == NODES
     explained = await fleet.there.get("/v1/explain?src=en&tgt=zh&limit=4")
     assert [node["node_id"] for node in explained["nodes"]] == sorted(fleet.nodes)[:4]
+    explained = await fleet.there.get(f"/v1/job/{placed[0]['job_id']}/explain?nodes=true")
+    assert {node["node_id"]: node["seen"] for node in explained["nodes"]} == {
+        node_id: node_id == placed[0]["node_id"] for node_id in fleet.nodes
+    }
 
 
 async def test_sessions_speak_to_all_cells(fleet: Fleet) -> None:

@@ -182,6 +182,7 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "OVERHEARD",
         "SILENCE",
         "GONE_ON",
+        "KNOWN",
         "STAYS",
         "WITHDRAWN",
         "CHARTED",

@@ -37,7 +37,7 @@ from lingua_scheduler.protocol.fleet import (
     services_in,
 )
 from lingua_scheduler.protocol.options import Options, services_of, wanted_of
-from lingua_scheduler.views.explain import explain_everywhere
+from lingua_scheduler.views.explain import explain_pair
 from lingua_scheduler.views.history import read_history
 from lingua_scheduler.views.node import read_node
 from lingua_scheduler.views.pools import pools_everywhere
@@ -170,7 +170,7 @@ async def explain(desk: Desk, request: Request) -> Said:
         preferred_node_id=query.get("preferred_node_id"),
         strict=query.get("strict") == "true",
     )
-    return await explain_everywhere(
+    return await explain_pair(
         desk.engine,
         desk.directory.cells,
         query["src"],

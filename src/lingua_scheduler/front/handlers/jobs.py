@@ -130,6 +130,7 @@ async def explain(desk: Desk, request: Request) -> Said:
     return await explain_job(
         desk.engine,
         request.named["job_id"],
+        desk.directory.cells,
         nodes=query.get("nodes") == "true",
         cursor=query.get("cursor", ""),
         count=int(query.get("limit", "200")),
