@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.doubt import Doubted, doubt, doubt_first
 from lingua_scheduler.flows.heartbeat import Beaten, heartbeat
+from lingua_scheduler.flows.reap import Settled
 from lingua_scheduler.store.checks import check_schema
 from lingua_scheduler.views.schema import Schema, read_schema
 from tests.support.cells import watch
-from tests.support.stage import T0, bring, code_of, join, place, sweep
+from tests.support.stage import T0, A, bring, code_of, join, keep_alive, place, sweep
 from tests.support.waiting import wait_until
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
+    from lingua_scheduler.core.job_state import State
     from tests.support.world import World
 
 
@@ -70,7 +73,8 @@ async def test_the_first_reign_of_a_cell_doubts_nobody(world: World) -> None:
 
 
 async def test_a_cell_that_nobody_has_begun_is_not_begun_by_that(world: World) -> None:
-    assert await watch(world, doubt(world.engine, CELL, "first")) == (Doubted(0), {})
+    for is_back in (False, True):
+        assert await watch(world, doubt(world.engine, CELL, "first", is_back=is_back)) == (Doubted(0), {})
 
 
 async def test_who_is_away_or_lost_has_no_more_time_than_before(begun: World) -> None:
@@ -134,6 +138,48 @@ async def test_who_is_not_heard_of_is_lost_and_its_work_goes_to_others(begun: Wo
     assert cell.nodes["n1"].lost_at_ms == world.now_ms
 
 
+@pytest.mark.parametrize("state", ["RESERVED", "DISPATCHED", "RUNNING"])
+async def test_who_had_lost_the_engine_is_listened_to_before_a_job_is_late(begun: World, state: State) -> None:
+    """What it could not tell may be that the assignment was written, that the node has it, or the result."""
+    world = begun
+    await join(world)
+    await bring(world, state)
+    await join(world, "n2")
+    world.now_ms += 30_000
+    answer, changes = await watch(world, doubt(world.engine, CELL, "first", is_back=True))
+    assert (answer, changes) == (Doubted(0), {"counts": {"listening": T0 + 32_000}})
+    await keep_alive(world, "n1", "n2")
+    assert await watch(world, sweep(world)) == (Settled(1, False), {"due": {f"j:{A}": T0 + 32_000}})
+    world.now_ms += 1_999
+    assert await watch(world, sweep(world)) == (Settled(0, False), {})
+    world.now_ms += 1
+    await sweep(world)
+    job = (await world.cell()).jobs[A]
+    assert (job.attempt, job.node) == (2, "n2")
+
+
+async def test_nobody_is_listened_to_longer_than_a_job_may_take(begun: World) -> None:
+    world = begun
+    await join(world)
+    await bring(world, "RUNNING", limits=Limits(timeout_ms=31_000))
+    world.now_ms += 30_500
+    await doubt(world.engine, CELL, "first", is_back=True)
+    await keep_alive(world, "n1")
+    assert await watch(world, sweep(world)) == (Settled(1, False), {"due": {f"j:{A}": T0 + 31_000}})
+    world.now_ms += 500
+    await sweep(world)
+    assert (await world.cell()).jobs[A].state == "EXPIRED"
+
+
+async def test_a_job_whose_node_is_in_a_grace_has_whichever_is_longer(begun: World) -> None:
+    world = begun
+    await join(world, connection="x")
+    await bring(world, "DISPATCHED")
+    world.now_ms += 5_000
+    await doubt(world.engine, CELL, "second", is_back=True)
+    assert (await watch(world, sweep(world)))[1] == {"due": {f"j:{A}": T0 + 15_000}}
+
+
 async def test_what_is_no_cell_and_no_reign_is_refused(world: World) -> None:
     for answer in (await doubt(world.engine, "C 0", "x"), await doubt(world.engine, CELL, "x" * 129)):
         assert isinstance(answer, Refusal)
@@ -141,7 +187,7 @@ async def test_what_is_no_cell_and_no_reign_is_refused(world: World) -> None:
 
 
 async def test_a_new_connection_asks_before_anything_else(begun: World) -> None:
-    """Without it whoever calls first would be served."""
+    """Without it whoever calls first would be served. And it says that somebody is back."""
     await join(begun)
     doubt_first(begun.engine, lambda: (CELL,))
     await doubt(begun.engine, CELL, "of another server")
@@ -152,4 +198,6 @@ async def test_a_new_connection_asks_before_anything_else(begun: World) -> None:
     for killing in begun.engine.everywhere("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no").values():
         await asyncio.wait([killing])
     await asyncio.to_thread(wait_until, lambda: begun.engine.era > era)
-    assert (await begun.cell()).nodes["n1"].away_until_ms > 0
+    cell = await begun.cell()
+    assert cell.nodes["n1"].away_until_ms > 0
+    assert cell.counts["listening"] == begun.now_ms + 2_000

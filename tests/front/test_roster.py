@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.owner import instance_of
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.done import done
+from lingua_scheduler.flows.doubt import doubt
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.register import Registered, register
 from lingua_scheduler.flows.started import started
@@ -23,6 +26,7 @@ from lingua_scheduler.front.nodes.roster import Roster
 from lingua_scheduler.protocol.errors import CloseCode
 from lingua_scheduler.protocol.fields import RunningAttempt
 from lingua_scheduler.protocol.options import Pipeline
+from lingua_scheduler.store.checks import check_schema
 from lingua_scheduler.store.keys import CELL_KEY_NAMES, cell_key
 from lingua_scheduler.views.node import Node, read_node
 from tests.support.nodes import Stage
@@ -192,6 +196,34 @@ class TestAnEngineThatCameBackEmpty:
         await asyncio.gather(scene.roster.renew(scene.link()), scene.roster.renew(scene.link()))
         node = await scene.node()
         assert (node.record.epoch, node.record.flaps) == (scene.link().epoch, 0)
+
+
+class TestAServerThatHasForgotten:
+    """Another one serves, and did not hear the last words of the one before it."""
+
+    @pytest.mark.parametrize(("features", "state"), [((), "ACCEPTED"), (("job_ack",), "DISPATCHED")])
+    async def test_what_was_written_to_a_node_stays_with_it(
+        self, scene: Scene, features: tuple[str, ...], state: str
+    ) -> None:
+        world = scene.world
+        await check_schema(world.engine, CELL)
+        await doubt(world.engine, CELL, "first")
+        await scene.join(advanced_features=list(features))
+        submitted = await scene.try_put()
+        assert isinstance(submitted, Submitted)
+        # A tick later the engine has heard that it was written.
+        await scene.roster.keep_all()
+        job = (await world.cell()).jobs[submitted.job_id]
+        assert job.state == state
+        forgotten = replace(job, state="RESERVED", dispatched_at_ms=0, accepted_at_ms=0)
+        await world.engine.command(
+            "HSET", cell_key(world.engine.prefix, CELL, "jobs"), submitted.job_id, msgspec.msgpack.encode(forgotten)
+        )
+        world.now_ms += 6_000
+        await doubt(world.engine, CELL, "second")
+        await scene.roster.renew_all([CELL])
+        job = (await world.cell()).jobs[submitted.job_id]
+        assert (job.state, job.attempt, job.node) == (state, 1, "n1")
 
 
 class TestAnInstanceThatWasTakenForGone:

@@ -248,6 +248,6 @@ def _due_too_late(job_id: str, job: JobRecord, cell: Cell) -> str:
         bound = job.accepted_at_ms + job.run_ms
     node = cell.nodes.get(job.node)
     grace_until_ms = node.away_until_ms if node and not node.lost_at_ms else 0
-    bound = min(job.deadline_at_ms, max(bound, grace_until_ms))
+    bound = min(job.deadline_at_ms, max(bound, grace_until_ms, cell.counts.get("listening", 0)))
     at_ms = cell.due.get(f"j:{job_id}", 0)
     return f"due at {at_ms}, its time is up at {bound}" if at_ms > max(bound, cell.now_ms) else ""

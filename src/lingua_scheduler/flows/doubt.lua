@@ -1,14 +1,16 @@
 #!lua flags=allow-oom
 --[[ doubt: another server serves the cell than before, and may have forgotten what the last one knew. Nobody is chosen
-  until he was heard of anew: each node has the time of a handover to come back, and keeps its jobs meanwhile.
+  until he was heard of anew: each node has the time of a handover to come back, and keeps its jobs meanwhile. Whoever
+  says so because he had lost his server has things to tell that he could not: until then no job is taken for late.
   KEYS  nodes · standing · room · due · counts
-  ARGV  now_ms rules, then for each: { reign }                                          (a number, never 0)
+  ARGV  now_ms rules, then for each: { reign is_back }                                  (a number, never 0)
   OUT   DOUBTED nodes                      (0: it is the same reign, the first one, or the cell is not begun yet)   ]]
 -- include: clock, node_at, put_node, restand, look_again
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 for i = 3, #ARGV do
-  local reign, doubted = unpack(cmsgpack.unpack(ARGV[i])), 0
+  local reign, is_back = unpack(cmsgpack.unpack(ARGV[i]))
+  local doubted = 0
   local schema, known = unpack(redis.call("HMGET", KEY.counts, "schema", "reign"))
   if schema and tonumber(known) ~= reign then
     for _, node_id in ipairs(known and redis.call("HKEYS", KEY.nodes) or {}) do
@@ -22,6 +24,9 @@ for i = 3, #ARGV do
       end
     end
     redis.call("HSET", KEY.counts, "reign", reign)
+  end
+  if schema and is_back then
+    redis.call("HSET", KEY.counts, "listening", now + rules[RULE.confirm_after_ms])
   end
   answers[#answers + 1] = cmsgpack.pack({ "DOUBTED", doubted })
 end

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.ids import check_cell, check_text
+from lingua_scheduler.core.ids import check_bool, check_cell, check_text
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.store.face import Answer, Face, pack
 
@@ -24,11 +24,15 @@ class Doubted(Answer, frozen=True, tag="DOUBTED"):
 _DOUBT: Final = Face("flows/doubt", Doubted)
 
 
-async def doubt(engine: Engine, cell: str, reign: str) -> Doubted | Refusal:
-    """The cell is served under this reign. If it is another than before, every node must be heard of anew."""
+async def doubt(engine: Engine, cell: str, reign: str, *, is_back: bool = False) -> Doubted | Refusal:
+    """The cell is served under this reign. If it is another than before, every node must be heard of anew.
+
+    `is_back`: whoever says so had lost the engine, and has things to tell that he could not. So no job is taken for
+    late for a moment (`nodes.confirm_after_ms`).
+    """
     try:
         cell = check_cell(cell)
-        item = pack((_number_of(check_text("reign", reign, 128)),))
+        item = _item(check_text("reign", reign, 128), is_back=check_bool("is_back", is_back))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _DOUBT(engine, cell, item)
@@ -38,7 +42,11 @@ async def doubt(engine: Engine, cell: str, reign: str) -> Doubted | Refusal:
 
 def doubt_first(engine: Engine, cells: Callable[[], Iterable[str]]) -> None:
     """From now on every new connection of this client asks that, of each of these cells, before anything else."""
-    engine.enter_with(_DOUBT.script, cells, lambda reign: (pack((_number_of(reign),)),))
+    engine.enter_with(_DOUBT.script, cells, lambda reign: (_item(reign, is_back=True),))
+
+
+def _item(reign: str, *, is_back: bool) -> bytes:
+    return pack((_number_of(reign), is_back))
 
 
 def _number_of(reign: str) -> int:

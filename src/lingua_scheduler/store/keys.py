@@ -116,7 +116,8 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "name",
         "jobs accepted, refused by code, and ended by state; attempts by how they ended, retries by why; waits; "
         "number of the last group and epoch; the schema of all records, the birth of the cell, and the reign under "
-        "which it is served; how many nodes of other cells are silent and heard, and when that was told",
+        "which it is served; until when those are listened to who had lost the engine; how many nodes of other cells "
+        "are silent and heard, and when that was told",
         "as the cell",
     ),
     Key(

@@ -21,10 +21,13 @@ local function settle_job(job_id, now, rules)
     over_at = job[JOB.reserved_at_ms] + ticket_of(job_id)[TICKET.ack_ms]
   end
   if now >= over_at then
-    -- In a grace the job stays with its node; when that is over, the node is lost, and not the job late.
-    local node = node_at(job[JOB.node])
-    if node[NODE.away_until_ms] > 0 and node[NODE.lost_at_ms] == 0 then
-      redis.call("ZADD", KEY.due, math.min(math.max(node[NODE.away_until_ms], now), deadline), "j:" .. job_id)
+    -- In a grace the job stays with its node; when that is over, the node is lost, and not the job late. And an
+    -- instance that had lost the engine first tells what it knows.
+    local node, told_at = node_at(job[JOB.node]), tonumber(redis.call("HGET", KEY.counts, "listening") or 0)
+    local in_grace = node[NODE.away_until_ms] > 0 and node[NODE.lost_at_ms] == 0
+    if in_grace or now < told_at then
+      local stays_until = math.max(told_at, node[NODE.away_until_ms], now)
+      redis.call("ZADD", KEY.due, math.min(stays_until, deadline), "j:" .. job_id)
       return
     end
     move_on(job_id, job, cause, cause.name, now, rules)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.front.background import insist
 from lingua_scheduler.front.nodes.housing import hear_beat, take_in
@@ -80,6 +81,7 @@ class Roster:
         if self._links.get(known.node_id) is not link:
             # A newer socket has taken its place, and speaks for the node; or it is closed.
             return
+        await self._tell_delivered(link)
         answer = await self._enter_again(link)
         if isinstance(answer, Refusal) and answer.code == "NODE_REPLACED":
             link.hang_up(CloseCode.REPLACED, answer.detail)
@@ -93,6 +95,15 @@ class Roster:
         self.do(link, welcome(known, answer))
         if answer.how != "NEW":
             await self._stop_fenced(link, answer.cancel)
+
+    async def _tell_delivered(self, link: Link) -> None:
+        """The engine may have forgotten what was written to the node, or never heard of it. It hears that first.
+
+        Else what nobody seems to have sent would be given to another, as soon as the node is back.
+        """
+        node_id, epoch = link.node_id, link.epoch
+        told = self._at_work(link)
+        await asyncio.gather(*(deliver(self._engine, job_id, attempt, node_id, epoch) for job_id, attempt in told))
 
     async def _stop_fenced(self, link: Link, told: Collection[tuple[str, int]]) -> None:
         """Tell a node again what it must stop, but for what it was told just now: before that nobody could."""
