@@ -126,6 +126,16 @@ class TestByTheConnectionThatItHas:
         assert (answer.how, answer.cancel) == ("NEW", [(A, 1)])
         assert (await world.cell()).nodes["n1"].used == 1
 
+    @pytest.mark.parametrize(("renewed_by", "used"), [("node", 1), ("instance", 0)])
+    async def test_what_the_node_is_through_with_takes_no_slot_because_an_instance_has_not_heard_of_it(
+        self, world: World, renewed_by: str, used: int
+    ) -> None:
+        """The node's own word is the last one: it may run the job again."""
+        await join(world, connection="x")
+        await bring(world, "FINISHED")
+        await join(world, connection="x", epoch="1-n1", running=[(A, 1)], renewed_by=renewed_by)
+        assert (await world.cell()).nodes["n1"].used == used
+
     async def test_what_the_engine_has_forgotten_takes_a_slot_and_what_it_knows_stays(self, world: World) -> None:
         """A fail-over forgets the last writes: the instance that told the node of a job remembers it."""
         await join(world, connection="x", max_concurrent_jobs=3)

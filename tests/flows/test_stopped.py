@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Event
+from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import Failed, fail
 from lingua_scheduler.flows.stopped import Stopped, stopped
@@ -136,6 +137,31 @@ async def test_a_stop_of_work_that_nobody_knew_of_frees_the_slot_it_took(world: 
         "limbo": {f"n1:{A}:1": GONE},
         "due": {f"l:n1:{A}:1": GONE},
     }
+
+
+@pytest.mark.parametrize(
+    ("flow", "said"), [(done, {}), (fail, {"reason": "no"}), (stopped, {})], ids=["done", "fail", "stopped"]
+)
+async def test_whatever_ended_an_attempt_frees_the_slot_once_more_if_the_node_claimed_it_since(
+    world: World, flow: Any, said: dict[str, str]
+) -> None:
+    """By a registration that names it: however often it says that it is through with it, the last word counts."""
+    await join(world, max_concurrent_jobs=1)
+    await bring(world, "RUNNING", limits=ONE_TRY)
+    first = await flow(world.engine, A, 1, "n1", **said)
+    await join(world, max_concurrent_jobs=1, running=[(A, 1)])
+    assert (await world.cell()).nodes["n1"].used == 1
+    assert await flow(world.engine, A, 1, "n1", **said) == first
+    assert (await world.cell()).nodes["n1"].used == 0
+
+
+@pytest.mark.parametrize(("flow", "said"), [(fail, {"reason": "no"}), (stopped, {})], ids=["fail", "stopped"])
+async def test_also_a_word_that_comes_too_late_for_its_job(world: World, flow: Any, said: dict[str, str]) -> None:
+    await join(world, max_concurrent_jobs=1)
+    await bring(world, "FINISHED")
+    await join(world, max_concurrent_jobs=1, running=[(A, 1)])
+    assert code_of(await flow(world.engine, A, 1, "n1", **said)) == "STALE_ATTEMPT"
+    assert (await world.cell()).nodes["n1"].used == 0
 
 
 async def test_a_stop_is_fenced_like_every_word_about_an_attempt(world: World) -> None:

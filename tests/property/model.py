@@ -122,7 +122,8 @@ class Model(JobFlows):
                 if (job_id, attempt) in set(running or ()) and not self.jobs[job_id].accepted:
                     self.jobs[job_id].accepted_at = self.now
             for lease in strangers:
-                self.fence(lease)
+                if not (from_memory and self._has_let_go(lease)):
+                    self.fence(lease)
         for _, job_id, _ in self.leases_of(node_id, fenced=False) if was_away else ():
             self.jobs[job_id].held_until = min(self.now, self.jobs[job_id].due(self.rules))
         for lease in self.leases_of(node_id, fenced=True):
@@ -190,6 +191,14 @@ class Model(JobFlows):
         strangers = sorted((lease for lease in named if lease not in self.leases), key=name_of)
         return [(job_id, attempt) for _, job_id, attempt in cancel + strangers], missing, strangers
 
+    def _has_let_go(self, lease: LeaseId) -> bool:
+        """Whether a node has said itself that it is done with an attempt, or has confirmed the fence."""
+        node_id, job_id, attempt = lease
+        worth, past = self._worth(job_id, attempt, node_id, "")
+        if past is None:
+            return worth == "FINISHED"
+        return CAUSE[past.cause].lease != "released" or past.cause in {"failed", "overloaded", "stopped"}
+
     def heartbeat(
         self,
         cell: str,  # noqa: ARG002
@@ -227,10 +236,7 @@ class Model(JobFlows):
         if running is not None:
             cancel, _, strangers = self._compare(node_id, running, confirms_before)
             for lease in strangers:
-                worth, past = self._worth(lease[1], lease[2], node_id, "")
-                released = past is not None and CAUSE[past.cause].lease == "released"
-                asked = past is not None and (not released or past.cause in {"failed", "overloaded", "stopped"})
-                if worth != "FINISHED" and not asked:
+                if not self._has_let_go(lease):
                     self.fence(lease)
                     has_more = True
         elif running_jobs is not None:

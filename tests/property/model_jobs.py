@@ -193,12 +193,10 @@ class JobFlows(Sweep):
         if worth == "CURRENT":
             told = self.move_on(self.jobs[job_id], "stopped", "stopped")
             return Stopped(told, self._next(job_id, attempt_id) if told == "RETRYING" else attempt_id)
-        if worth == "FINISHED":
-            return no("STALE_ATTEMPT")
+        self.confirm(node_id, job_id, attempt_id)
         if past and past.cause == "stopped":
             return Stopped(past.next_state, past.next_attempt)
-        self.confirm(node_id, job_id, attempt_id)
-        return no(worth)
+        return no("STALE_ATTEMPT" if worth == "FINISHED" else worth)
 
     def done(
         self,
@@ -212,11 +210,9 @@ class JobFlows(Sweep):
     ) -> Moved | Refusal:
         self.hear(node_id, epoch)
         worth, _ = self._worth(job_id, attempt_id, node_id, epoch)
-        if worth == "FINISHED":
-            return Moved("FINISHED")
         if worth != "CURRENT":
             self.confirm(node_id, job_id, attempt_id)
-            return no(worth)
+            return Moved("FINISHED") if worth == "FINISHED" else no(worth)
         job = self.jobs[job_id]
         del self.leases[node_id, job_id, attempt_id]
         ack_ms = job.accepted_at - job.reserved_at if job.accepted else None
@@ -247,12 +243,10 @@ class JobFlows(Sweep):
             if job.live:
                 return Failed(told, job.attempt, True, job.node, job.epoch, int(job.acks))
             return Failed(told, attempt_id + (told == "RETRYING"), False)
-        if worth == "FINISHED":
-            return no("STALE_ATTEMPT")
+        self.confirm(node_id, job_id, attempt_id)
         if past and past.cause in {"failed", "overloaded"}:
             return Failed(past.next_state, past.next_attempt, False)
-        self.confirm(node_id, job_id, attempt_id)
-        return no(worth)
+        return no("STALE_ATTEMPT" if worth == "FINISHED" else worth)
 
     def _rest(self, node_id: str, rest_ms: int) -> None:
         node = self.nodes[node_id]

@@ -17,10 +17,9 @@ for i = 3, #ARGV, 2 do
     put_node(node_id, node)
     end_job(job_id, job, "FINISHED", "", result_ttl_ms, now, ARGV[i + 1] ~= "" and ARGV[i + 1])
     answer = { "MOVED", "FINISHED" }
-  elseif verdict == "FINISHED" then
-    answer = { "MOVED", "FINISHED" }
   else
     -- include: confirm_stop
+    answer = verdict == "FINISHED" and { "MOVED", "FINISHED" } or { verdict }
     confirm_stop(job_id, attempt, node_id, now, cmsgpack.unpack(packed_rules))
   end
   answers[#answers + 1] = cmsgpack.pack(answer)

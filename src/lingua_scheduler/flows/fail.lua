@@ -22,11 +22,11 @@ for i = 3, #ARGV do
     if job[JOB.state] == "RESERVED" then
       answer = { "MOVED", "RETRYING", job[JOB.attempt], true, job[JOB.node], job[JOB.epoch], job[JOB.acks] }
     end
-  elseif verdict == "FINISHED" then
-    answer = { "STALE_ATTEMPT" }
-  elseif entry and (entry[PAST_ATTEMPT.cause] == "failed" or entry[PAST_ATTEMPT.cause] == "overloaded") then
-    answer = { "MOVED", entry[PAST_ATTEMPT.next_state], entry[PAST_ATTEMPT.next_attempt], false }
   else
+    answer = { verdict == "FINISHED" and "STALE_ATTEMPT" or verdict }
+    if entry and (entry[PAST_ATTEMPT.cause] == "failed" or entry[PAST_ATTEMPT.cause] == "overloaded") then
+      answer = { "MOVED", entry[PAST_ATTEMPT.next_state], entry[PAST_ATTEMPT.next_attempt], false }
+    end
     confirm_stop(job_id, attempt, node_id, now, rules)
   end
   answers[#answers + 1] = cmsgpack.pack(answer)

@@ -17,7 +17,7 @@
         NODE_ID_CONFLICT | CELL_FULL | NODE_REPLACED | HOME_GONE (gone: the home with this stamp was given up)      ]]
 -- include: clock, damp, node_at, put_node, restand, look_again, served_pairs, signature_of, group_is_refused
 -- include: take_word, take_intent, join_group, leave_group, leases_of, move_on, move_leases_on, settle_running, admit
--- include: slots_of, make_room, serve, write_tally
+-- include: has_let_go, slots_of, make_room, serve, write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 local function comes_in(node_id, stamp)
@@ -176,7 +176,10 @@ for i = 3, #ARGV do
       watch_again(node_id)
     end
     for _, entry in ipairs(strangers) do
-      admit(node, entry[1], now, rules)
+      -- What an instance remembers may be older than what the node has said since.
+      if not (from_memory and has_let_go(entry[2], entry[3], node_id)) then
+        admit(node, entry[1], now, rules)
+      end
     end
     if was_cut_off then
       wait_again(node_id)

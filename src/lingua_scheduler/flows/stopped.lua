@@ -13,9 +13,8 @@ for i = 3, #ARGV do
   local answer = { verdict }
   if verdict == "CURRENT" then
     entry = move_on(job_id, job, CAUSE.stopped, "stopped", now, rules)
-  elseif verdict == "FINISHED" then
-    answer = { "STALE_ATTEMPT" }
-  elseif not entry or entry[PAST_ATTEMPT.cause] ~= "stopped" then
+  else
+    answer = { verdict == "FINISHED" and "STALE_ATTEMPT" or verdict }
     confirm_stop(job_id, attempt, node_id, now, rules)
   end
   if entry and entry[PAST_ATTEMPT.cause] == "stopped" then

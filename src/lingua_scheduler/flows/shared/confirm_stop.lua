@@ -1,4 +1,5 @@
--- A word about a fenced attempt that shows that its node is done with it: the job stays as it is, the limbo ends.
+-- A word that shows that a node is done with an attempt: the job stays as it is, and if it was fenced, the limbo ends.
+-- Also if it had said so before: a claim that it runs the attempt may have come in between.
 -- include: node_at, put_node, end_limbo
 local function confirm_stop(job_id, attempt, node_id, now, rules)
   local node = node_at(node_id)
