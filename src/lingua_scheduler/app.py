@@ -294,6 +294,12 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
             SnapshotMaker(settings.loops.snapshot_interval_ms, partial(desk.stats.make, desk)),
         ):
             desk.delivery.has_news = tender.has_news
+
+            def has_grown() -> None:
+                tender.wake()
+                watcher.wake()
+
+            app.directory.has_grown = has_grown
             door = Door(desk, ROUTES, serve_node=serve_node, serve_session=serve_session)
             async with Server(door, bound, settings.server, desk.close) as server:
                 try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,12 +12,12 @@ import pytest
 
 from lingua_scheduler.store.slots import slot_of
 from tests.support.house import CELL, House, eventually
-from tests.support.people import PATIENCE_S
 from tests.support.sentinels import Trio
-from tests.support.waiting import wait_until
+from tests.support.waiting import holds, wait_until
+from tests.support.workshop import Workshop
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from tests.support.clusters import Node as Server
     from tests.support.clusters import Sixpack
@@ -65,17 +65,6 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     return Engine(request.getfixturevalue(request.param))
 
 
-async def holds(predicate: Callable[[], object]) -> None:
-    """A server whose role is changed hangs up on everybody, also on whoever asks for it."""
-
-    def is_so() -> object:
-        with suppress(OSError):
-            return predicate()
-        return False
-
-    await asyncio.to_thread(wait_until, is_so, 20)
-
-
 @asynccontextmanager
 async def serving(engine: Engine) -> AsyncIterator[House]:
     # A job whose end was forgotten keeps its slot until its time is over.
@@ -116,34 +105,6 @@ async def test_a_node_gets_no_job_for_a_slot_that_only_the_engine_believes_to_be
         placed = await house.dispatch(options={"wait_ms": 10_000})
         await node.result(await node.job(job_id=placed["job_id"]))
         assert (await house.ended(placed["job_id"]))["state"] == "FINISHED"
-
-
-class Workshop:
-    """Nodes that take a moment for each job, or as long as the gate is shut; counted where the work is done."""
-
-    def __init__(self) -> None:
-        self.most: dict[str, int] = {}
-        self.done = 0
-        self.gate = asyncio.Event()
-        self.gate.set()
-
-    async def work(self, node: Node) -> None:
-        held = 0
-
-        async def end(job: Any) -> None:
-            nonlocal held
-            await self.gate.wait()
-            await asyncio.sleep(0.05)
-            held -= 1
-            await node.result(job)
-            self.done += 1
-
-        async with asyncio.TaskGroup() as group:
-            while True:
-                job = await node.next("job_assign", timeout_s=10 * PATIENCE_S)
-                held += 1
-                self.most[node.node_id] = max(self.most.get(node.node_id, 0), held)
-                group.create_task(end(job))
 
 
 async def test_nodes_are_never_oversold_while_all_want_something(engine: Engine) -> None:

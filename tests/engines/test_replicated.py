@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -15,7 +15,7 @@ from tests.support.asking import ask
 from tests.support.clusters import Sixpack
 from tests.support.house import CELL, House, eventually
 from tests.support.sentinels import Member, Trio
-from tests.support.waiting import wait_until
+from tests.support.waiting import holds, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -60,17 +60,6 @@ async def serving(place: Place, timeout_ms: int) -> AsyncIterator[House]:
     flags = {"engine.durability": "replicated", "engine.replication_timeout_ms": timeout_ms}
     async with House(place.url, **flags).open() as house:
         yield house
-
-
-async def holds(predicate: Any) -> None:
-    """A server whose role is changed hangs up on everybody, also on whoever asks for it."""
-
-    def is_so() -> object:
-        with suppress(OSError):
-            return predicate()
-        return False
-
-    await asyncio.to_thread(wait_until, is_so, 20)
 
 
 async def test_without_its_replica_nothing_is_acknowledged_and_the_job_is_found_again(place: Any) -> None:

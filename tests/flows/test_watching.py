@@ -10,6 +10,7 @@ import pytest
 
 from lingua_scheduler.core.clock import Clock
 from lingua_scheduler.core.errors import DependencyDown, EngineUnfit
+from lingua_scheduler.flows.doubt import doubt
 from lingua_scheduler.loops.watcher import Watcher
 from lingua_scheduler.store.checks import check_schema
 from lingua_scheduler.store.keys import cell_key
@@ -115,6 +116,16 @@ async def test_what_is_missing_may_be_on_its_way_for_a_while_after_the_engine_wa
     machine_ms += 1
     assert not await asks()
     assert instance.refilled == 1
+
+
+async def test_a_cell_that_was_begun_a_moment_ago_is_known_by_who_serves_it(world: World) -> None:
+    """Also if another takes its place before anybody has looked again."""
+    await check_schema(world.engine, CELL)
+    await doubt(world.engine, CELL, "first")
+    instance = Instance(world, Clock())
+    assert await instance.look() == 0
+    await doubt(world.engine, CELL, "second")
+    assert [await instance.look() for _ in range(2)] == [1, 1]
 
 
 async def test_a_cell_that_another_release_began_anew_is_left_alone(world: World) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -18,3 +20,14 @@ def wait_until(predicate: Callable[[], object], timeout: float = 10.0, what: str
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout:g} s: {what or predicate}")
         time.sleep(_POLL_S)
+
+
+async def holds(predicate: Callable[[], object]) -> None:
+    """The same for a test. A server whose role is changed hangs up on everybody, also on whoever asks for it."""
+
+    def is_so() -> object:
+        with suppress(OSError):
+            return predicate()
+        return False
+
+    await asyncio.to_thread(wait_until, is_so, 20)

@@ -7,6 +7,7 @@ import hashlib
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.flows.admit import Admitted, admit
 from lingua_scheduler.front.purse import Purse
 
@@ -55,7 +56,13 @@ class Buckets:
         return await admit(self._engine, _bucket("pairing", who), rates.pairings_per_s, rates.pairings_burst)
 
     async def _admit_new(self, bucket: str, number: int = 1) -> Admitted | Refusal:
-        return await admit(self._engine, bucket, self._rates.submits_per_s, self._rates.submits_burst, number)
+        try:
+            return await admit(self._engine, bucket, self._rates.submits_per_s, self._rates.submits_burst, number)
+        except (DependencyDown, OutcomeUnknown):
+            # If only the server that has the bucket is gone, nobody is refused what all others could do.
+            if self._engine.has_several_servers:
+                return _ADMITTED
+            raise
 
 
 def _bucket(what: str, who: str) -> str:

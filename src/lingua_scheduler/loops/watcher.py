@@ -71,14 +71,10 @@ class Watcher(Loop):
         A birth is known when everything is entered again: what `refill` could not do is left to the next turn.
         """
         asked_ms, cells = self._clock.local(), self._cells()
-        schemas = await asyncio.gather(*(read_schema(self._engine, cell) for cell in cells))
-        births, reigns = {}, {}
-        for cell, schema in zip(cells, schemas, strict=True):
-            assert isinstance(schema, Schema)  # noqa: S101 - the cell has a name
-            births[cell], reigns[cell] = schema.birth, schema.reign
-        first = schemas[0]
-        assert isinstance(first, Schema)  # noqa: S101 - as all of them
-        self._clock.heard(first.now_ms, asked_ms)
+        schemas = await self._read(cells)
+        births = {cell: schema.birth for cell, schema in schemas.items()}
+        reigns = {cell: schema.reign for cell, schema in schemas.items()}
+        self._clock.heard(schemas[cells[0]].now_ms, asked_ms)
         if any(birth != self._births.get(cell) for cell, birth in births.items()):
             async with self._entering:
                 await self._enter([cell for cell, birth in births.items() if birth != self._births.get(cell)])
@@ -87,8 +83,14 @@ class Watcher(Loop):
                 await self._enter_under(reigns)
         return False
 
+    async def _read(self, cells: Sequence[str]) -> dict[str, Schema]:
+        found = await asyncio.gather(*(read_schema(self._engine, cell) for cell in cells))
+        return {cell: schema for cell, schema in zip(cells, found, strict=True) if isinstance(schema, Schema)}
+
     async def _enter(self, cells: Sequence[str]) -> None:
         births = {cell: await self._begin(cell) for cell in cells}
+        # Who serves it from its first moment on: whoever is the next must be seen to be another.
+        reigns = {cell: schema.reign for cell, schema in (await self._read(cells)).items()}
         # Somebody who saw it, too, may have been faster.
         emptied = [cell for cell in births if self._births.get(cell, births[cell]) != births[cell]]
         if emptied:
@@ -96,6 +98,7 @@ class Watcher(Loop):
             self._settled_ms = self._clock.local() + self._settle_ms
             await self._refill(emptied)
         self._births |= births
+        self._reigns |= reigns
 
     async def _enter_under(self, reigns: dict[str, int]) -> None:
         """A cell whose first reign this is was served by nobody else before."""

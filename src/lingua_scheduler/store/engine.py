@@ -189,6 +189,11 @@ class Engine:
         self._carrier.flush()
         return answers
 
+    @property
+    def has_several_servers(self) -> bool:
+        """Whether cells are on several servers, so that one that is gone takes only its own with it."""
+        return isinstance(self._carrier, ClusterCarrier)
+
     def one_cell_each(self, cell: str) -> dict[str, str]:
         """A cell on every server: `cell` itself on its own, made-up ones on the others."""
         return self._carrier.one_cell_each(cell)
