@@ -8,19 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lingua_scheduler.core.new_ids import new_job_id
+from lingua_scheduler.core.owner import new_connection
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.flows.collect import Letters, collect
 from lingua_scheduler.flows.enter_session import Entered, enter_session
+from lingua_scheduler.flows.save_session import save_session
 from lingua_scheduler.front.ask import Ask
 from lingua_scheduler.front.assignment import Assignment
+from lingua_scheduler.front.hearing import Hearing
+from lingua_scheduler.front.sessions.sessions import Sessions
 from lingua_scheduler.protocol.fleet import StatsAnswer
 from lingua_scheduler.protocol.options import full_pipeline
 from tests.support.doors import PATIENCE_S, Open
+from tests.support.mail import arrive
 from tests.support.talks import client, eventually, job_of, keep, node, open_instance, outcomes, translate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from lingua_scheduler.core.letter import Letter
     from lingua_scheduler.store.scripts import Script
     from tests.support.servers import Server
 
@@ -31,7 +39,13 @@ async def instance(server: Server) -> AsyncIterator[Open]:
         yield opened
 
 
-async def submitted(instance: Open, session_id: str, index: int | None = None) -> tuple[str, int]:
+async def letters_to(instance: Open, other: str) -> list[Letter]:
+    taken = await collect(instance.desk.engine, other, other, 10)
+    assert isinstance(taken, Letters)
+    return [letter for _, _, letter in taken.letters]
+
+
+async def submitted(instance: Open, session_id: str, index: int | None = None, *, new_id: str = "") -> tuple[str, int]:
     """A job that somebody else submits for a session, as the door of HTTP does: its id, and its number."""
     desk = instance.desk
     entered = await enter_session(desk.engine, session_id, "", utterance_index=index, rate=20, burst=40, ttl_ms=60_000)
@@ -44,6 +58,7 @@ async def submitted(instance: Open, session_id: str, index: int | None = None) -
         Ask(session_id, "en", "zh"),
         Assignment(src_lang="en", tgt_lang="zh", pipeline=full_pipeline(())),
         enters=enters,
+        new_id=new_id,
     )
     assert not isinstance(placed, Refusal)
     return placed.job_id, entered.utterance_index
@@ -85,6 +100,25 @@ async def test_a_job_that_is_not_adopted_says_nothing_of_another(instance: Open)
         await n1.result(own, **translate(own))
         answers = await ann.answers(1)
         assert (answers[0]["job_id"], outcomes(answers)) == (own["job_id"], [(0, "meant 0")])
+
+
+async def test_the_end_of_what_the_process_before_made_is_told_where_its_session_is(instance: Open) -> None:
+    """That one had the same name, and knew which of its sessions had moved."""
+    desk = instance.desk
+    await arrive(desk.engine, "there")
+    async with node(instance, answer=keep) as n1:
+        job_id, _ = await submitted(instance, "s-moved", new_id=new_job_id("c0", "", desk.instance_id))
+        await save_session(desk.engine, "s-moved", new_connection("there"), b"", 60_000, create=True)
+        job = await n1.job()
+        desk.sessions = Sessions(desk)
+        desk.hearing = Hearing(desk.engine, desk.directory, desk.links, desk.delivery, desk.sessions, desk.neighbours)
+        await n1.result(job, **translate(job))
+        async with asyncio.timeout(PATIENCE_S):
+            while not (found := await letters_to(instance, "there")):  # noqa: ASYNC110 - only the engine knows
+                await asyncio.sleep(0.01)
+        assert [(one.kind, one.job) for one in found] == [("ended", job_id)]
+        # What this process makes itself, over HTTP or for a session, is known here or nowhere.
+        assert not desk.sessions.has_moved(new_job_id("c0", "", desk.instance_id))
 
 
 async def test_times_are_the_engine_s(instance: Open) -> None:

@@ -9,7 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from tests.scenarios.test_serve import command
-from tests.support.house import eventually
+from tests.support.house import eventually, look
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -46,6 +46,33 @@ async def test_whoever_is_killed_starts_again_under_its_name_at_once(serve: Star
     await scheduler.stop(signal.SIGKILL)
     await scheduler.start()
     assert [one["instance_id"] for one in (await scheduler.get("/v1/instances"))["instances"]] == ["web-1"]
+
+
+async def test_its_nodes_have_their_time_to_come_back_and_are_given_up_then(serve: Start, store: Server) -> None:
+    """Nobody ever missed the name."""
+    lasting = {"instance__presence_ttl_ms": "30000", "nodes__handover_grace_ms": "1000"}
+    there, here = await serve(**lasting, instance__id="web-1"), await serve(**lasting)
+    async with there.node("back") as back, there.node("dead") as dead:
+        for node in (back, dead):
+            await node.register(slots=1)
+            await node.is_ready()
+        jobs = {(await here.dispatch(f"room-{n}"))["node_id"]: n for n in range(2)}
+        assert set(jobs) == {"back", "dead"}
+        kept, moves = await back.job(), await dead.job()
+        await there.stop(signal.SIGKILL)
+        await there.start()
+        async with there.node("back") as again:
+            await again.register(slots=1, epoch=back.epoch, running=[{"job_id": kept["job_id"], "attempt_id": 1}])
+
+            async def is_lost() -> bool:
+                return bool((await look(store)).nodes["dead"].lost_at_ms)
+
+            await eventually(is_lost)
+            assert not (await look(store)).nodes["back"].lost_at_ms
+            await again.result(kept)
+            await again.result(await again.job(job_id=moves["job_id"]))
+            ended = [await here.ended(job["job_id"]) for job in (kept, moves)]
+            assert [(one["state"], one["attempt_id"]) for one in ended] == [("FINISHED", 1), ("FINISHED", 2)]
 
 
 async def test_one_that_slept_until_its_name_was_given_away_ends(serve: Start) -> None:

@@ -56,6 +56,8 @@ class Sessions:
         self._by_job: dict[str, tuple[Session, int]] = {}
         #: Jobs of sessions that are not here any more. Another instance may go on with them, and is told what is heard.
         self._moved: dict[str, None] = {}
+        #: Ids go up with time: jobs with lower names than this were made before this process began.
+        self._began = str(uuid7())
 
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._by_id.values()))
@@ -155,8 +157,11 @@ class Sessions:
         return name_of(job_id) in self._by_job
 
     def has_moved(self, job_id: str) -> bool:
-        """Whether a session waited for it here that may live elsewhere by now."""
-        return name_of(job_id) in self._moved
+        """Whether a session waited for it here that may live elsewhere by now.
+
+        If it was made before this process began, it was by another that had its name, and whose sessions nobody knows.
+        """
+        return name_of(job_id) in self._moved or name_of(job_id) < self._began
 
     def forget_job(self, job_id: str) -> None:
         """Nobody waits for it any more."""
