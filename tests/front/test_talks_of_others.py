@@ -13,7 +13,9 @@ from lingua_scheduler.core.owner import new_connection
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.collect import Letters, collect
+from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.enter_session import Entered, enter_session
+from lingua_scheduler.flows.register import Registered, register
 from lingua_scheduler.flows.save_session import save_session
 from lingua_scheduler.front.ask import Ask
 from lingua_scheduler.front.assignment import Assignment
@@ -22,7 +24,7 @@ from lingua_scheduler.front.sessions.sessions import Sessions
 from lingua_scheduler.protocol.fleet import StatsAnswer
 from lingua_scheduler.protocol.options import full_pipeline
 from tests.support.doors import PATIENCE_S, Open
-from tests.support.mail import arrive
+from tests.support.mail import arrive, die, key
 from tests.support.talks import client, eventually, job_of, keep, node, open_instance, outcomes, translate
 
 if TYPE_CHECKING:
@@ -119,6 +121,32 @@ async def test_the_end_of_what_the_process_before_made_is_told_where_its_session
         assert [(one.kind, one.job) for one in found] == [("ended", job_id)]
         # What this process makes itself, over HTTP or for a session, is known here or nowhere.
         assert not desk.sessions.has_moved(new_job_id("c0", "", desk.instance_id))
+
+
+async def test_a_job_whose_node_s_instance_is_overdue_has_a_grace(instance: Open) -> None:
+    """For as long as that may yet be heard of, and until somebody has found that it is gone."""
+    desk = instance.desk
+    engine, look = desk.engine, desk.sessions.stage.look
+    await arrive(engine, "there")
+    async with node(instance, answer=keep) as n1:
+        job_id, _ = await submitted(instance, "s1")
+        await n1.job()
+        assert (await look(job_id)).grace_until_ms == 0, "it is here"
+        link = desk.links.get("n1")
+        assert link is not None
+        words: dict[str, Any] = {**link.known.words, "epoch": link.epoch, "running": [(job_id, 1)]}
+        moved = new_connection("there")
+        assert isinstance(await register(engine, "c0", "n1", nonce="x", **words | {"connection": moved}), Registered)
+        assert (await look(job_id)).grace_until_ms == 0, "its instance has just beaten"
+        began_ms = desk.clock()
+        await engine.command("PEXPIRE", key(engine, "there", "presence"), 5_000)
+        assert (await look(job_id)).grace_until_ms >= began_ms + 4_900
+        await die(engine, "there")
+        assert began_ms < (await look(job_id)).grace_until_ms <= desk.clock() + 1_000
+        await disconnect(engine, "c0", "n1", moved, handover=True)
+        assert (await look(job_id)).grace_until_ms >= began_ms + 9_900
+        await cancel(engine, job_id)
+        assert (await look(job_id)).grace_until_ms == 0, "it has ended"
 
 
 async def test_times_are_the_engine_s(instance: Open) -> None:

@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 
 
 class InstanceView(Answer, frozen=True, tag="INSTANCE"):
-    """`presence` is False if it is not there. Of the letters in its inbox so many were taken and are not settled."""
+    """`presence` is False if it is not there. Of the letters in its inbox so many were taken and are not settled.
+
+    `left_ms`: for how long its presence lasts if it says nothing more.
+    """
 
     presence: Presence | Literal[False]
     letters: int
     taken: int
+    left_ms: int
 
 
 _INSTANCE: Final = Face("views/instance", InstanceView)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lingua_scheduler.core.records import FORGET_FROM
 from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.store.keys import cell_key, session_tag
-from tests.support.house import look
+from tests.support.house import eventually, look
 from tests.support.people import SILENCE
 
 if TYPE_CHECKING:
@@ -36,6 +36,38 @@ async def test_a_gap_is_announced_when_its_time_is_over(serve: Start) -> None:
             ends = [await back.next("translation_result", "missing_result") for _ in range(2)]
             found = [(end["utterance_index"], end.get("reason", "")) for end in ends]
             assert found == [(0, "gap_timeout"), (1, "")]
+
+
+async def test_a_gap_does_not_count_while_the_instance_of_the_missing_one_s_node_is_overdue(
+    serve: Start, store: Server
+) -> None:
+    """Nor while that node has its grace. It comes back long after the gap would have been announced."""
+    settings = {"instance__presence_ttl_ms": "8000", "instance__presence_beat_ms": "300", "sessions__gap_ms": "4000"}
+    here, there = await serve(**settings), await serve(**settings)
+    async with there.node("slow") as slow, here.node("quick") as quick, here.client() as client:
+        await slow.register(slots=1)
+        await slow.is_ready()
+        await client.init()
+        await client.utter(0)
+        job = await slow.job(utterance_index=0)
+        await quick.register(slots=1)
+        await quick.is_ready()
+        await client.utter(1)
+        await there.stop(signal.SIGKILL)
+        await quick.result(await quick.job(utterance_index=1))
+
+        async def is_known() -> bool:
+            return bool((await look(store)).nodes["slow"].away_until_ms)
+
+        await eventually(is_known)
+        async with here.node("slow") as back:
+            await back.register(slots=1, epoch=slow.epoch, running=[{"job_id": job["job_id"], "attempt_id": 1}])
+            await back.result(job)
+            ends = [await client.next("translation_result", "missing_result") for _ in range(2)]
+            assert [(end["type"], end["utterance_index"]) for end in ends] == [
+                ("translation_result", 0),
+                ("translation_result", 1),
+            ]
 
 
 async def test_a_pause_ends_an_utterance_that_goes_on_elsewhere(serve: Start) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -13,6 +13,7 @@ from lingua_scheduler.core.errors import LinguaError, OutcomeUnknown
 from lingua_scheduler.core.ids import MAX_ID_LENGTH
 from lingua_scheduler.core.job_state import LIVE_STATES
 from lingua_scheduler.core.new_ids import new_job_id
+from lingua_scheduler.core.owner import instance_of
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.replay import FORGOTTEN, Missing
 from lingua_scheduler.flows.cancel import cancel
@@ -31,6 +32,7 @@ from lingua_scheduler.front.sessions.state import Saved, pack_state, unpack_stat
 from lingua_scheduler.protocol.errors import missing_reason
 from lingua_scheduler.protocol.options import full_pipeline, limits_of, wanted_of
 from lingua_scheduler.views.audio import read_audio
+from lingua_scheduler.views.instance import read_instance
 from lingua_scheduler.views.job import read_job
 from lingua_scheduler.views.node import read_node
 from lingua_scheduler.views.pairing import read_pairing
@@ -48,8 +50,12 @@ if TYPE_CHECKING:
     from lingua_scheduler.protocol.session import MissingResult, TranslationResult
 
 
+#: A beat that comes so much later than it should is overdue.
+_LATE_MS: Final = 1_000
+
+
 class Seen(msgspec.Struct, frozen=True):
-    """How a job is: its state, None if there is none; and until when its node may be gone without being given up.
+    """How a job is: its state, None if there is none; and until when its node or that one's instance has a grace.
 
     `job_id`: by which it is known where it is.
     """
@@ -66,6 +72,9 @@ class Backstage:
         self._desk = desk
         self._engine = desk.engine
         self._rules = rules
+        said = desk.settings.instance
+        #: A presence that lasts no longer than this should have been renewed by now.
+        self._overdue_ms = max(0, said.presence_ttl_ms - said.presence_beat_ms - _LATE_MS)
 
     async def admits(self, principal: str) -> Admitted | Refusal:
         """Whether somebody may have one more session."""
@@ -263,8 +272,23 @@ class Backstage:
             return Seen(job.record.state, 0, job.ticket.job)
         node_id = job.record.node
         node = await self._desk.directory.at_home(node_id, lambda cell: read_node(self._engine, cell, node_id))
-        grace_ms = 0 if isinstance(node, Refusal) else node.record.away_until_ms
+        if isinstance(node, Refusal):
+            return Seen(job.record.state, 0, job.ticket.job)
+        grace_ms = node.record.away_until_ms or await self._missed_until_ms(instance_of(node.profile.connection))
         return Seen(job.record.state, grace_ms, job.ticket.job)
+
+    async def _missed_until_ms(self, instance_id: str) -> int:
+        """Until when an instance may yet be heard of whose beat is overdue; 0: it is not.
+
+        One whose presence is over is overdue until somebody has found that out, which gives its nodes their grace.
+        """
+        if instance_id in {"", self._desk.instance_id}:
+            return 0
+        seen = await read_instance(self._engine, instance_id)
+        left_ms = 0 if isinstance(seen, Refusal) else seen.left_ms
+        if left_ms > self._overdue_ms:
+            return 0
+        return self._desk.clock() + max(left_ms, self._rules.look_closely_ms)
 
     async def answer(
         self, about: About, event: Event, sent: Sent | None, now_ms: int, way_ms: int | None
