@@ -307,11 +307,12 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
                 try:
                     yield Serving(app, desk, server)
                 finally:
+                    server.ending.begin()
                     desk.drain()
                     presence.wake()
                     # While the nodes are still here: what was said so far is brought on its way.
-                    await desk.sessions.close()
-            await desk.delivery.close()
+                    await desk.sessions.close(server.ending.left_s)
+            await desk.delivery.close(server.ending.left_s)
 
 
 def is_dead(other: Presence) -> bool:

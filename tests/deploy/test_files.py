@@ -15,6 +15,7 @@ import yaml
 
 from lingua_scheduler.config import load
 from lingua_scheduler.config.load import LEAVES, env_name
+from lingua_scheduler.operate.workers import patience_s
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 CHART: Final = DEPLOY / "helm" / "lingua-scheduler"
@@ -62,7 +63,6 @@ def test_the_composed_instances_share_an_engine_and_have_names_of_their_own() ->
 
 
 def test_everybody_has_the_time_to_hand_over() -> None:
-    drain_s = load(env={}).settings.server.drain_ms / 1000
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     unit = (DEPLOY / "systemd" / "lingua-scheduler.service").read_text(encoding="utf-8")
     given = [
@@ -70,7 +70,7 @@ def test_everybody_has_the_time_to_hand_over() -> None:
         int(re.findall(r"TimeoutStopSec=(\d+)", unit)[0]),
         int(composed()["services"]["scheduler-1"]["stop_grace_period"].removesuffix("s")),
     ]
-    assert all(seconds >= drain_s + 5 for seconds in given)
+    assert all(seconds >= patience_s(load(env={}).settings) for seconds in given)
 
 
 def test_the_chart_asks_only_for_values_that_it_has() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
+from lingua_scheduler.front.ending import Ending
 from lingua_scheduler.front.web import Reply, Route
 from tests.front.routes import LARGE, ROUTES
 from tests.support.doors import PATIENCE_S, Raw, open_door
@@ -331,6 +332,22 @@ async def test_who_does_not_come_to_an_end_while_the_instance_drains_is_refused(
         answer = await raw.answer()
         assert (answer.status, answer.said["error"]) == (503, "SHUTTING_DOWN")
         assert json.loads(answer.body)["retryable"] is True
+
+
+async def test_the_drain_counts_from_when_the_instance_was_asked_to_stop(server: Server) -> None:
+    """What came before it, as sessions that were brought on their way, took an hour."""
+    async with open_door(server.url, ROUTES, server__drain_ms=3_600_000) as door, Raw.connect(door.port) as raw:
+        now_s = 0.0
+        door.server.ending = Ending(3_600_000, lambda: now_s)
+        door.server.ending.begin()
+        now_s += 3_600
+        await raw.write(b"GET /v1/hang HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with Raw.connect(door.port) as other:
+            await other.get("/livez")
+        door.desk.is_draining.set()
+        async with asyncio.timeout(PATIENCE_S):
+            await door.server.__aexit__(None, None, None)
+        assert (await raw.answer()).status == 503
 
 
 async def test_a_body_that_does_not_come_to_an_end_while_the_instance_drains_is_refused(server: Server) -> None:

@@ -94,9 +94,9 @@ class Delivery:
         #: Told of which job something must be in the outbox: whoever empties it need not wait for his next look.
         self.has_news: Callable[[str], None] = _nothing
 
-    async def close(self) -> None:
-        """Wait for what is under way for a moment, and give the rest up."""
-        await self._background.close(patience_s=1.0)
+    async def close(self, left_s: Callable[[float], float] = float) -> None:
+        """Wait for what is under way for a moment, and give the rest up. `left_s` says what is left of that moment."""
+        await self._background.close(left_s(1.0))
 
     def wake(self) -> None:
         """Whoever waits for something in a mailbox looks once more."""

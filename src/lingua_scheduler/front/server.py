@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import ipaddress
 import socket as sockets
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.front.ending import Ending
 from lingua_scheduler.front.limits import HttpProtocol
 from lingua_scheduler.front.upgrade import SocketProtocol
 from lingua_scheduler.front.web import LARGE_BYTES
@@ -87,7 +89,7 @@ class Server:
     ) -> None:
         self._door = door
         self._bound = bound
-        self._drain_s = settings.drain_ms / 1000
+        self.ending = Ending(settings.drain_ms)
         self._let_go = let_go
         self.url = url_of(bound)
         self.port: int = bound.getsockname()[1]
@@ -126,6 +128,7 @@ class Server:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.ending.begin()
         try:
             if kind is None:
                 await self._drain()
@@ -162,10 +165,12 @@ class Server:
     async def _drain(self) -> None:
         """Sockets are told to go elsewhere; requests may still be answered, but not for ever."""
         self.stop_accepting()
-        await self._door.close_sockets()
-        await self._wait(self._drain_s)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.ending.left_s(self.ending.drain_s + _LAST_S)):
+                await self._door.close_sockets()
+        await self._wait(self.ending.drain_s)
         self._let_go()
-        await self._wait(_LAST_S)
+        await self._wait(self.ending.left_s(_LAST_S))
 
     async def _cut_off(self) -> None:
         """Whoever is still there is not waited for. Whoever still waits for an answer gets a refusal."""
@@ -173,10 +178,10 @@ class Server:
         state = self._server.server_state
         for task in list(state.tasks):
             task.cancel()
-        await self._wait(_LAST_S)
+        await self._wait(self.ending.left_s(_LAST_S))
         for one in self._requests():
             one.cut_off()
-        await self._wait(_LAST_S)
+        await self._wait(self.ending.left_s(_LAST_S))
         for connection in list(state.connections):
             transport: Any = connection.transport
             transport.abort()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 #: So many letters are being handled at once, and no more are taken.
 MAX_CARRIED: Final = 64
+#: At the end it may take so long to settle what is handled.
+_LAST_S: Final = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -208,9 +211,11 @@ class Postman(Loop):
         """What is handled is settled, if the engine is there; the rest lies in its inbox, for whoever takes it over."""
         await super().__aexit__(kind, error, trace)
         self._stops = True
-        while self._settling:
-            self._moved.clear()
-            await self._moved.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_S):
+                while self._settling:
+                    self._moved.clear()
+                    await self._moved.wait()
         self._lines.cancel()
         for walk in list(self._walks):
             walk.cancel()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: While somebody else has the name, it is looked so often whether he still has.
 _LOOK_S: Final = 0.2
+#: At the end it may take so long to say goodbye. Whoever was not told finds out by himself.
+_GOODBYE_S: Final = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -130,9 +132,12 @@ class PresenceKeeper(Loop):
             return
         instance_id = self._said.instance
         try:
-            await vanish(self._engine, self._said)
-            # The loop was stopped anywhere in a beat: which one stands in the directory is known only of a new one.
-            if not await strike_out(self._engine, instance_id, await self._enlist(instance_id)):
-                await self._left(instance_id)
+            async with asyncio.timeout(_GOODBYE_S):
+                await vanish(self._engine, self._said)
+                # The loop was stopped anywhere in a beat: which one stands in the directory is known only of a new one.
+                if not await strike_out(self._engine, instance_id, await self._enlist(instance_id)):
+                    await self._left(instance_id)
+        except TimeoutError:
+            log.warning("instance %s ends, and could not say so within %g s", instance_id, _GOODBYE_S)
         except (DependencyDown, OutcomeUnknown) as away:
             log.warning("instance %s ends, and could not say so: %s", instance_id, away)

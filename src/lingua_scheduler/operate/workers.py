@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import typer
 
+from lingua_scheduler.front.ending import OVER_S
 from lingua_scheduler.front.server import bind
 from lingua_scheduler.operate.serve import say_ready
 from lingua_scheduler.operate.signals import end_on_signal, how_it_ended
@@ -32,8 +33,8 @@ _PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
 #: A worker that served for so long has not died again and again.
 _WELL_S: Final = 30.0
-#: So much longer than its own drain may take, a worker may take to end.
-_MARGIN_S: Final = 5.0
+#: So much longer than a worker needs to end, it may take before it is ended.
+_MARGIN_S: Final = 1.0
 
 #: What is told of each worker.
 _KEPT: Final = ("instance_id", "pid")
@@ -106,6 +107,11 @@ class Worker:
                 self._process.kill()
 
 
+def patience_s(settings: Settings) -> float:
+    """How long a worker may take to end: longer than it needs, however little answers."""
+    return settings.server.drain_ms / 1000 + OVER_S + _MARGIN_S
+
+
 def main(settings: Settings, number: int, arguments: list[str], *, as_json: bool) -> int:
     """Serve until a signal, by so many processes; `arguments` are what each of them is started with."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
@@ -155,5 +161,4 @@ async def _serve(settings: Settings, number: int, arguments: list[str], *, as_js
         finally:
             for task in keeping:
                 task.cancel()
-            patience_s = settings.server.drain_ms / 1000 + _MARGIN_S
-            await asyncio.gather(*(worker.end(patience_s) for worker in workers), return_exceptions=True)
+            await asyncio.gather(*(worker.end(patience_s(settings)) for worker in workers), return_exceptions=True)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from typing import TYPE_CHECKING, Final
 
 from tests.support.doors import Raw
 
 if TYPE_CHECKING:
     from tests.scenarios.doors.conftest import Start
+    from tests.support.servers import Server
 
 EXIT_S: Final = 15.0
 
@@ -44,3 +47,28 @@ async def test_nodes_clients_and_whoever_asks_for_an_end_are_let_go(serve: Start
                 for one in waiting:
                     answer = await one.answer()
                     assert (answer.status, answer.said["state"]) == (200, "ACCEPTED")
+
+
+async def test_an_engine_that_hangs_costs_no_more(serve: Start, store: Server) -> None:
+    """What is waited for at once by nodes, sessions and requests is waited for once: all of it has one deadline."""
+    drain_s = 6
+    there = await serve(server__drain_ms=str(1_000 * drain_s))
+    async with there.node() as node, there.client() as client, Raw.connect(there.port) as raw:
+        await node.register(slots=8)
+        await node.is_ready()
+        await client.init()
+        await client.utter(0)
+        await node.job(utterance_index=0)
+        placed = await there.dispatch()
+        await node.job(job_id=placed["job_id"])
+        await raw.get("/livez")
+        os.kill(store.process.pid, signal.SIGSTOP)
+        try:
+            await raw.write(
+                f"GET /v1/job/{placed['job_id']}?wait_ms=60000 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+            )
+            await client.utter(1)
+            await client.was_read()
+            assert await asyncio.wait_for(there.stop(), drain_s + 5) == 0
+        finally:
+            os.kill(store.process.pid, signal.SIGCONT)

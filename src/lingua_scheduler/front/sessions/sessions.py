@@ -245,10 +245,11 @@ class Sessions:
         for session in self:
             session.recreate()
 
-    async def close(self) -> None:
+    async def close(self, left_s: Callable[[float], float] = float) -> None:
         """This instance stops: no client is heard any more, and the sessions can go on elsewhere.
 
-        The nodes are still needed for what was said last: their sockets are closed after this.
+        The nodes are still needed for what was said last: their sockets are closed after this. `left_s` says how
+        much is left of the time that is wanted.
         """
-        await asyncio.gather(*(session.leave(_LEAVE_S) for session in self))
-        await self.background.close(_LEAVE_S)
+        await asyncio.gather(*(session.leave(left_s(_LEAVE_S)) for session in self))
+        await self.background.close(left_s(_LEAVE_S))
