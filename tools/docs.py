@@ -14,8 +14,10 @@ from lingua_scheduler.core.job_state import ENDS, MOVES, STATES
 from lingua_scheduler.core.reasons import AGAINST, SPECIAL, WISHES
 from lingua_scheduler.core.refusal import CODES, Breakdown
 from lingua_scheduler.front.metrics import METRICS, SUCCESSORS
+from lingua_scheduler.logs import FIELDS
 from lingua_scheduler.protocol.errors import CLOSES, ON_SOCKETS, RESULT_CODES
 from lingua_scheduler.store.keys import CELL_KEYS, OUTSIDE_KEYS, cell_key, request_tag
+from tools.log_events import log_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -58,6 +60,30 @@ What begins with `lingua_fleet_` is about all of the fleet, and is the same whic
 `lingua_snapshot_age_seconds` says. Everything else is of the instance that tells it. A counter of the fleet begins
 anew when the engine is emptied. No label ever names a session, a job, a node or a caller; of more than 200 pairs the
 smallest are told together, as `others`."""
+
+LOGS_INTRO: Final = """\
+A scheduler writes to standard error: one JSON object on a line, or, where that is a terminal, words. Every line has
+`ts` (UTC), `level`, `event` and `module`, and of the fields below those that are known; an exception has `exception`
+besides, its way through the code without values. The event has the name of the flow that ran, or of the loop or door
+that tells of something. Never is audio written down, or what was said, or a token, or what a node or a caller says in
+words of his own: of that only a code. A test looks for all of these in the log of a whole fleet at `debug`. What
+somebody else named is a value like any other: no newline in it begins a line."""
+
+LEVELS_INTRO: Final = """\
+The level is `logs.level` (`info`), and for some modules `logs.levels`. SIGHUP reads these two again, from the same
+file and environment, and ends what was set in between. Without a restart, for all instances at once, and only by an
+operator:
+
+```
+lingua log-level                         # how it is
+lingua log-level front.door debug        # of one module; `loops` is all that is in it
+lingua log-level lingua_scheduler debug --for 60
+lingua log-level front.door default      # as the settings have it
+```
+
+Over HTTP it is `GET /v1/log-levels` and `POST /v1/log-level`. Each change is itself in the log (`log_level`), with
+the name of the token. Libraries are never let say more than warnings: at their own `debug` some write down what
+travels. A line that is not wanted costs one look at a flag: `./dev bench guard` says how much that is of a job."""
 
 STATES_INTRO: Final = """\
 A job begins as `{start}` and ends in exactly one of {ends}. An end is final. Any
@@ -307,6 +333,32 @@ def metrics() -> str:
     )
 
 
+def logs() -> str:
+    """docs/logs.md, from every call."""
+    events: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for one in log_events():
+        events.setdefault((one.event, one.level, one.fields), []).append(one.module)
+    rows = (
+        (
+            f"`{event}`" if event else "`drain`, `evict`, `resume`",
+            level,
+            ", ".join(f"`{module}`" for module in dict.fromkeys(modules)),
+            ", ".join(f"`{name}`" for name in fields),
+        )
+        for (event, level, fields), modules in events.items()
+    )
+    return page(
+        "# Logs",
+        LOGS_INTRO,
+        "## Levels",
+        LEVELS_INTRO,
+        "## Fields",
+        table(("field", "what it is"), ((f"`{name}`", means) for name, means in FIELDS.items())),
+        "## Events",
+        table(("event", "level", "module", "fields"), rows),
+    )
+
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "config.md": config,
     "keys.md": keys,
@@ -314,6 +366,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "refusals.md": refusals,
     "metrics.md": metrics,
     "reasons.md": reasons,
+    "logs.md": logs,
 }
 
 

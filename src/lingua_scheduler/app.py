@@ -20,7 +20,7 @@ from lingua_scheduler.front.delivery import Delivery
 from lingua_scheduler.front.desk import Desk
 from lingua_scheduler.front.directory import Directory
 from lingua_scheduler.front.door import Door
-from lingua_scheduler.front.handlers import attempts, audio, fleet, health, instances, jobs, nodes
+from lingua_scheduler.front.handlers import attempts, audio, fleet, health, instances, jobs, logs, nodes
 from lingua_scheduler.front.handlers.documents import with_documents
 from lingua_scheduler.front.hearing import Hearing
 from lingua_scheduler.front.hints import Hints
@@ -34,6 +34,7 @@ from lingua_scheduler.front.sessions.sessions import Sessions
 from lingua_scheduler.front.sessions.socket import serve_session
 from lingua_scheduler.front.submit import Submitter
 from lingua_scheduler.front.survey import Survey
+from lingua_scheduler.logs.levels import Levels
 from lingua_scheduler.loops.auditor import Auditor
 from lingua_scheduler.loops.catalog_refresher import CatalogRefresher
 from lingua_scheduler.loops.keeper import Keeper
@@ -84,6 +85,7 @@ class App:
         )
         self.marker = Marker(self._mark, settings.loops.relay_interval_ms)
         self.catalog = CatalogRefresher(settings.catalog)
+        self.levels = Levels(settings.logs)
         self.auditor = Auditor(engine, lambda: self.directory.cells, settings.loops.audit_interval_ms, again_ms=1_000)
 
     async def _mark(self, node_id: str, service: str, service_type: str) -> object:
@@ -172,7 +174,16 @@ async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[Tender]:
 
 #: Every endpoint, and so the OpenAPI document.
 ROUTES: Final = with_documents(
-    (*nodes.ROUTES, *jobs.ROUTES, *attempts.ROUTES, *audio.ROUTES, *fleet.ROUTES, *instances.ROUTES, *health.ROUTES)
+    (
+        *nodes.ROUTES,
+        *jobs.ROUTES,
+        *attempts.ROUTES,
+        *audio.ROUTES,
+        *fleet.ROUTES,
+        *instances.ROUTES,
+        *logs.ROUTES,
+        *health.ROUTES,
+    )
 )
 
 
@@ -189,6 +200,7 @@ def desk_of(app: App) -> Desk:
         catalog=app.catalog,
         auditor=app.auditor,
         auth=Auth(settings.auth),
+        levels=app.levels,
         instance_id=app.instance_id,
     )
     desk.sessions = Sessions(desk)
@@ -313,6 +325,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
                     # While the nodes are still here: what was said so far is brought on its way.
                     await desk.sessions.close(server.ending.left_s)
             await desk.delivery.close(server.ending.left_s)
+        app.levels.close()
 
 
 def is_dead(other: Presence) -> bool:

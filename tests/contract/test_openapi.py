@@ -142,7 +142,7 @@ def seed(client: httpx2.Client) -> dict[str, Any]:
     audio = {"ref": ref, "audio_ref": ref, "session_id": node_id, "utterance_index": None, "options": None}
     langs = {"src_lang": "en", "tgt_lang": "zh", "src": "en", "tgt": "zh", "semantic_langs": ["en", "zh"]}
     others = dict.fromkeys(("asr_langs", "tts_langs", "nmt_pairs", "services", "labels", "running", "running_jobs"))
-    query = {"cursor": "0", "standing": "available", "preferred_node_id": node_id}
+    query = {"cursor": "0", "standing": "available", "preferred_node_id": node_id, "module": "front.hints"}
     return named | audio | langs | others | query | letter
 
 

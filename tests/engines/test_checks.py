@@ -15,6 +15,7 @@ from lingua_scheduler.store.checks import check_engine, used_commands
 from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.store.slots import slot_of
 from tests.support.clusters import Sixpack
+from tests.support.logs import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +126,7 @@ async def test_a_primary_that_keeps_nothing_is_named(
 ) -> None:
     primary.ask("CONFIG", "SET", "appendonly", "no")
     await check(cluster.url)
-    assert [record.message.split(";")[0] for record in caplog.records] == [
+    assert [one["reason"].split(";")[0] for one in told(caplog, "check")] == [
         f"redis://127.0.0.1:{primary.port}/0 keeps nothing on disk: when it dies, every node and job is forgotten"
     ]
 

@@ -15,6 +15,7 @@ from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.front.ask import Ask, Submitted
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.protocol.options import Pipeline
+from tests.support.logs import told
 from tests.support.nodes import Stage
 from tests.support.world import CELL
 
@@ -37,11 +38,13 @@ async def put(stage: Stage, session_id: str = "s1", *, bind_key: str = "", **wan
     return submitted
 
 
-async def told(stage: Stage, caplog: pytest.LogCaptureFixture) -> list[str]:
+async def fallbacks(stage: Stage, caplog: pytest.LogCaptureFixture) -> list[tuple[str, ...]]:
     """What is in the log when all is said."""
     await stage.delivery.close()
     assert "secret" not in caplog.text
-    return caplog.messages
+    return [
+        tuple(one[name] for name in ("job_id", "node_id", "preferred", "reason")) for one in told(caplog, "fallback")
+    ]
 
 
 async def test_the_node_that_is_preferred_is_nothing_to_tell(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
@@ -49,7 +52,7 @@ async def test_the_node_that_is_preferred_is_nothing_to_tell(stage: Stage, caplo
     await stage.join("n2")
     assert (await put(stage, preferred_node_id="n1")).placed.node_id == "n1"
     await put(stage)
-    assert await told(stage, caplog) == []
+    assert await fallbacks(stage, caplog) == []
 
 
 @pytest.mark.parametrize("why", ["full", "draining"])
@@ -62,14 +65,14 @@ async def test_another_one_is(stage: Stage, caplog: pytest.LogCaptureFixture, wh
         await drain(stage.world.engine, CELL, "n1")
     placed = await put(stage, preferred_node_id="n1")
     assert placed.placed.node_id == "n2"
-    assert await told(stage, caplog) == [f"job {placed.job_id} went to node n2, not to n1 that it prefers: {why}"]
+    assert await fallbacks(stage, caplog) == [(placed.job_id, "n2", "n1", why)]
 
 
 async def test_that_it_could_not_be_written_to_is_a_reason(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     (await stage.join("n1")).room = 0
     await stage.join("n2")
     placed = await put(stage, preferred_node_id="n1")
-    assert await told(stage, caplog) == [f"job {placed.job_id} went to node n2, not to n1 that it prefers: undelivered"]
+    assert await fallbacks(stage, caplog) == [(placed.job_id, "n2", "n1", "undelivered")]
 
 
 async def test_the_rest_of_the_turn_is_one(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
@@ -77,7 +80,7 @@ async def test_the_rest_of_the_turn_is_one(stage: Stage, caplog: pytest.LogCaptu
     await stage.join("n2")
     await put(stage, bind_key="t1", preferred_node_id="n2")
     placed = await put(stage, bind_key="t1", preferred_node_id="n1")
-    assert await told(stage, caplog) == [f"job {placed.job_id} went to node n2, not to n1 that it prefers: bound"]
+    assert await fallbacks(stage, caplog) == [(placed.job_id, "n2", "n1", "bound")]
 
 
 @pytest.mark.parametrize("is_away", [False, True])
@@ -105,4 +108,4 @@ async def test_one_that_had_to_wait_is_told_once_by_who_carries_it(
     for _ in range(2):
         await stage.delivery.carry_again(waited.job_id, 1)
     is_away = False
-    assert await told(stage, caplog) == [f"job {waited.job_id} went to node n2, not to n1 that it prefers: full"]
+    assert await fallbacks(stage, caplog) == [(waited.job_id, "n2", "n1", "full")]

@@ -151,7 +151,8 @@ async def test_an_instance_that_only_slept_is_there_again_and_says_what_happened
             return await dead_letters(running["b"]) == sent | more
 
         await eventually(is_handled)
-    assert "the presence of instance a had ended" in capfd.readouterr().err
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert "a" in [line["instance_id"] for line in lines if line["event"] == "presence"]
 
 
 async def test_an_instance_that_ends_says_so_and_is_gone_at_once(store: Server) -> None:

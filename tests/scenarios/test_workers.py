@@ -83,7 +83,9 @@ async def test_one_that_dies_is_started_again(several: Several) -> None:
     await eventually(is_back)
     code, _, told = await asyncio.to_thread(end, several.process, signal.SIGTERM)
     assert code == 0
-    assert "worker 2 was killed by SIGKILL; it is started again" in told
+    assert [
+        (one["number"], one["reason"]) for one in map(json.loads, told.splitlines()) if one["event"] == "worker"
+    ] == [(2, "was killed by SIGKILL")]
 
 
 async def test_none_outlives_who_started_it(several: Several) -> None:

@@ -20,6 +20,7 @@ from lingua_scheduler.front.directory import Directory
 from lingua_scheduler.front.door import Door
 from lingua_scheduler.front.server import Server, bind
 from lingua_scheduler.front.submit import Submitter
+from lingua_scheduler.logs.levels import Levels
 from lingua_scheduler.loops.auditor import Auditor
 from lingua_scheduler.loops.catalog_refresher import CatalogRefresher
 from lingua_scheduler.loops.marker import Marker
@@ -78,6 +79,7 @@ async def open_door(
             catalog=CatalogRefresher(settings.catalog),
             auditor=Auditor(engine, lambda: ("c0",), 1_000, again_ms=10),
             auth=Auth(settings.auth),
+            levels=Levels(settings.logs),
             instance_id="instance-1",
         )
         door = Door(desk, routes, serve_node=serve_node, serve_session=serve_session)

@@ -9,7 +9,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -151,6 +151,8 @@ class Scheduler(Doors):
         self._store = store
         self._environment = {"LINGUA_LOOPS__SNAPSHOT_INTERVAL_MS": "100"} | environment
         self._process: subprocess.Popen[str] | None = None
+        #: Where it writes its log; None: to ours.
+        self.log: Path | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -165,9 +167,15 @@ class Scheduler(Doors):
         """Return when it serves."""
         command = [LINGUA, "serve", "--json"]
         command += ["--port", str(self.port), "--store", self._store]
-        self._process = subprocess.Popen(  # noqa: ASYNC220 - nobody else is in this loop yet
-            command, stdout=subprocess.PIPE, text=True, env=os.environ | self._environment, start_new_session=True
-        )
+        with ExitStack() as stack:
+            self._process = subprocess.Popen(  # noqa: ASYNC220 - nobody else is in this loop yet
+                command,
+                stdout=subprocess.PIPE,
+                stderr=None if self.log is None else stack.enter_context(self.log.open("ab")),
+                text=True,
+                env=os.environ | self._environment,
+                start_new_session=True,
+            )
         assert self._process.stdout is not None
         line = await asyncio.wait_for(asyncio.to_thread(self._process.stdout.readline), PATIENCE_S)
         assert line, f"the scheduler ended with {self._process.wait(PATIENCE_S)} and said nothing"

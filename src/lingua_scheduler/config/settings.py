@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from lingua_scheduler.config.catalog import Catalog
 from lingua_scheduler.config.doors import Auth, Rates, Server
+from lingua_scheduler.config.logs import Logs
 from lingua_scheduler.config.section import DAY, HOUR, MINUTE, Section
 from lingua_scheduler.config.talks import Sessions
 from lingua_scheduler.core.limits import Limits
@@ -372,6 +373,7 @@ class Settings(BaseModel):
     jobs: Jobs = Jobs()
     loops: Loops = Loops()
     catalog: Catalog = Catalog()
+    logs: Logs = Logs()
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.ids import check_bool, check_cell, check_id
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
+
+log = get_log(__name__)
 
 
 class Away(Answer, frozen=True, tag="AWAY"):
@@ -41,4 +44,5 @@ async def disconnect(
     except Invalid as invalid:
         return invalid.refusal
     answer = await _DISCONNECT(engine, cell, item)
+    log.info("disconnect", node_id=node_id, answer=answer)
     return refuse(answer.code, node_id=node_id) if isinstance(answer, No) else answer

@@ -15,6 +15,7 @@ from lingua_scheduler.core.needs import MUTE, PRIVATE, services_in
 from lingua_scheduler.core.refusal import Breakdown, Invalid, Refusal, refuse
 from lingua_scheduler.core.ticket import make_ticket
 from lingua_scheduler.core.wanted import NO_HINTS, USUAL_WANTED, Hints, Wanted
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.store.face import Answer, Face, No, pack
 from lingua_scheduler.store.following import GoneOn
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from lingua_scheduler.core.pair import Pair
     from lingua_scheduler.core.records import Event
     from lingua_scheduler.store.engine import Engine
+
+log = get_log(__name__)
 
 MAX_BODY_CHARS: Final = 64 * 1024
 
@@ -174,12 +177,27 @@ async def dispatch(
     until = clock() + _PATIENCE / 1_000_000
     while True:
         answer = await _DISPATCH(engine, cell, item, text)
+        if log.is_debug:
+            _tell(job_id, session_id, trace_id, answer)
         if isinstance(answer, Placed | Waiting | GoneOn):
             return answer
         if not isinstance(answer, Overdue):
             return _refusal(answer, pair, wanted)
         if clock() >= until:
             raise DependencyDown("BEHIND", f"cell {cell} has more overdue than dispatches could settle in a second")
+
+
+def _tell(job_id: str, session_id: str, trace_id: str, answer: Answer) -> None:
+    placed = answer if isinstance(answer, Placed) else None
+    log.debug(
+        "dispatch",
+        job_id=job_id,
+        node_id=placed and placed.node_id,
+        attempt=placed and placed.attempt_id,
+        session_id=session_id,
+        trace_id=trace_id,
+        answer=answer,
+    )
 
 
 def _refusal(answer: Full | Incapable | Unavailable | No, pair: Pair, wanted: Wanted) -> Refusal:

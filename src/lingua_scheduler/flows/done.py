@@ -8,10 +8,13 @@ from lingua_scheduler.core.ids import check_int, check_text
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.flows.attempts import ATTEMPT_REFUSALS, Moved, check_attempt, refused
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.store.face import Face, No, pack
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
+
+log = get_log(__name__)
 
 #: A result is text (audio goes by reference); this is the largest message a node may send.
 MAX_RESULT_CHARS: Final = 4 * 1024 * 1024
@@ -40,4 +43,6 @@ async def done(
     except Invalid as invalid:
         return invalid.refusal
     answer = await _DONE(engine, cell, pack((*attempt, ttl_ms)), text.encode())
+    if log.is_debug:
+        log.debug("done", job_id=job_id, attempt=attempt_id, node_id=node_id, answer=answer)
     return refused(answer, job_id, attempt_id, node_id) if isinstance(answer, No) else answer

@@ -8,10 +8,13 @@ from lingua_scheduler.core.ids import check_bool, check_int, check_text
 from lingua_scheduler.core.job_state import State
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.flows.attempts import ATTEMPT_REFUSALS, check_attempt, refused
+from lingua_scheduler.logs import code_in, get_log
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
+
+log = get_log(__name__)
 
 MAX_REASON_CHARS: Final = 512
 
@@ -50,4 +53,7 @@ async def fail(
     except Invalid as invalid:
         return invalid.refusal
     answer = await _FAIL(engine, cell, pack((*attempt, text, rests, after_ms)))
+    if log.is_debug:
+        why = code_in(reason)
+        log.debug("fail", job_id=job_id, attempt=attempt_id, node_id=node_id, detail=why, answer=answer)
     return refused(answer, job_id, attempt_id, node_id) if isinstance(answer, No) else answer

@@ -11,12 +11,15 @@ from lingua_scheduler.core.ids import check_cell, check_id, check_int, check_tex
 from lingua_scheduler.core.node import MAX_RUNNING, check_load, check_reported, check_running, check_slots
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lingua_scheduler.store.engine import Engine
+
+log = get_log(__name__)
 
 
 class _Beaten(Answer, frozen=True, tag="BEATEN"):
@@ -45,6 +48,27 @@ class Beaten(msgspec.Struct, frozen=True):
 
 
 _HEARTBEAT: Final = Face("flows/heartbeat", _Beaten, refuses=("UNKNOWN_NODE", "STALE_ATTEMPT"))
+
+
+def _word(
+    health: str | None,
+    max_concurrent_jobs: int | None,
+    current_load: Mapping[str, float] | None,
+    running: Sequence[tuple[str, int]] | None,
+    running_jobs: int | None,
+) -> Word:
+    word: Word = {}
+    if health is not None:
+        word["reported"] = check_reported(health)
+    if max_concurrent_jobs is not None:
+        word["max"] = check_slots(max_concurrent_jobs)
+    if current_load is not None:
+        word["load"] = check_load(current_load)
+    if running is not None:
+        word["running"] = check_running(running)
+    if running_jobs is not None:
+        word["running_jobs"] = check_int("running_jobs", running_jobs, 0, MAX_RUNNING)
+    return word
 
 
 async def heartbeat(
@@ -80,21 +104,13 @@ async def heartbeat(
             accept_public_jobs=accept_public_jobs,
             lenient=lenient,
         )
-        word: Word = {}
-        if health is not None:
-            word["reported"] = check_reported(health)
-        if max_concurrent_jobs is not None:
-            word["max"] = check_slots(max_concurrent_jobs)
-        if current_load is not None:
-            word["load"] = check_load(current_load)
-        if running is not None:
-            word["running"] = check_running(running)
-        if running_jobs is not None:
-            word["running_jobs"] = check_int("running_jobs", running_jobs, 0, MAX_RUNNING)
+        word = _word(health, max_concurrent_jobs, current_load, running, running_jobs)
         item = pack((check_id("node_id", node_id), check_text("epoch", epoch, 64), word))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _HEARTBEAT(engine, cell, item, pack(changed) if changed else b"")
+    if log.is_debug:
+        log.debug("heartbeat", node_id=node_id, answer=answer)
     if isinstance(answer, No):
         return refuse(answer.code, node_id=node_id, cell=cell)
     if answer.crowded:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 from lingua_scheduler.core.ids import check_cell, check_id
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
+
+log = get_log(__name__)
 
 
 class Intended(Answer, frozen=True, tag="INTENDED"):
@@ -34,4 +37,5 @@ async def intend(face: Face[Intended], engine: Engine, cell: str, node_id: str) 
     except Invalid as invalid:
         return invalid.refusal
     answer = await face(engine, cell, item)
+    log.info(face.script.name, node_id=node_id, answer=answer)
     return refuse(answer.code, node_id=node_id) if isinstance(answer, No) else answer

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Final
 from lingua_scheduler.core.ids import check_cell, check_id
 from lingua_scheduler.core.node import check_slots
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
+
+log = get_log(__name__)
 
 
 class Limited(Answer, frozen=True, tag="LIMITED"):
@@ -38,4 +41,5 @@ async def limit(engine: Engine, cell: str, node_id: str, max_concurrent_jobs: in
     except Invalid as invalid:
         return invalid.refusal
     answer = await _LIMIT(engine, cell, item)
+    log.info("limit", node_id=node_id, most=most or None, answer=answer)
     return refuse(answer.code, node_id=node_id) if isinstance(answer, No) else answer

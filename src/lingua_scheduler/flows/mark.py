@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Final
 from lingua_scheduler.core.capability import SERVICES
 from lingua_scheduler.core.ids import check_cell, check_id, check_text
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
+
+log = get_log(__name__)
 
 
 class Marked(Answer, frozen=True, tag="MARKED"):
@@ -54,4 +57,6 @@ async def mark(
     except Invalid as invalid:
         return invalid.refusal
     answer = await _MARK(engine, cell, item)
+    tell = log.info if isinstance(answer, Marked) else log.debug
+    tell("mark", node_id=node_id, kind=kind or None, answer=answer)
     return refuse(answer.code, node_id=node_id) if isinstance(answer, No) else answer

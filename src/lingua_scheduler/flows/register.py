@@ -12,6 +12,7 @@ from lingua_scheduler.core.ids import check_bool, check_cell, check_id, check_in
 from lingua_scheduler.core.node import check_about, check_renewed_by, check_reported, check_running, check_slots
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from lingua_scheduler.core.node import RenewedBy
     from lingua_scheduler.store.engine import Engine
+
+log = get_log(__name__)
 
 How = Literal["NEW", "RESYNC", "NEW_PROCESS", "CONTINUED", "RENEWED"]
 
@@ -128,6 +131,7 @@ async def register(
     except Invalid as invalid:
         return invalid.refusal
     answer = await _REGISTER(engine, cell, item)
+    log.info("register", node_id=node_id, cell=cell, kind=getattr(answer, "how", None), answer=answer)
     if isinstance(answer, No):
         return refuse(answer.code, node_id=node_id, cell=cell)
     if not answer.pairs:

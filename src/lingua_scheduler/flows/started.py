@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.flows.attempts import ATTEMPT_REFUSALS, Moved, check_attempt, refused
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.store.face import Face, No, pack
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
+
+log = get_log(__name__)
 
 _STARTED: Final = Face("flows/started", Moved, refuses=ATTEMPT_REFUSALS)
 
@@ -21,4 +24,6 @@ async def started(engine: Engine, job_id: str, attempt_id: int, node_id: str, ep
     except Invalid as invalid:
         return invalid.refusal
     answer = await _STARTED(engine, cell, pack(attempt))
+    if log.is_debug:
+        log.debug("started", job_id=job_id, attempt=attempt_id, node_id=node_id, answer=answer)
     return refused(answer, job_id, attempt_id, node_id) if isinstance(answer, No) else answer

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Final
 from lingua_scheduler.core.job_state import State
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.flows.attempts import ATTEMPT_REFUSALS, check_attempt, refused
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
+
+log = get_log(__name__)
 
 
 class Stopped(Answer, frozen=True, tag="MOVED"):
@@ -30,4 +33,6 @@ async def stopped(engine: Engine, job_id: str, attempt_id: int, node_id: str, ep
     except Invalid as invalid:
         return invalid.refusal
     answer = await _STOPPED(engine, cell, pack(attempt))
+    if log.is_debug:
+        log.debug("stopped", job_id=job_id, attempt=attempt_id, node_id=node_id, answer=answer)
     return refused(answer, job_id, attempt_id, node_id) if isinstance(answer, No) else answer

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.flows.attempts import ATTEMPT_REFUSALS, Delivered, check_attempt, refused
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.store.face import Face, No, pack
 
 if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
+
+log = get_log(__name__)
 
 
 _UNDELIVER: Final = Face("flows/undeliver", Delivered, refuses=ATTEMPT_REFUSALS)
@@ -22,4 +25,6 @@ async def undeliver(engine: Engine, job_id: str, attempt_id: int, node_id: str, 
     except Invalid as invalid:
         return invalid.refusal
     answer = await _UNDELIVER(engine, cell, pack(attempt))
+    if log.is_debug:
+        log.debug("undeliver", job_id=job_id, attempt=attempt_id, node_id=node_id, answer=answer)
     return refused(answer, job_id, attempt_id, node_id) if isinstance(answer, No) else answer

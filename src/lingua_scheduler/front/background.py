@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.walk import Walk
+from lingua_scheduler.logs import get_log
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -19,7 +19,7 @@ T = TypeVar("T")
 _FIRST_PAUSE_S: Final = 0.05
 _LAST_PAUSE_S: Final = 1.0
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 async def insist(
@@ -98,9 +98,9 @@ class Background:
             self._moved.set_result(None)
             self._moved = None
         if isinstance(error, DependencyDown | OutcomeUnknown):
-            log.warning("%s was given up: %s", name, error)
+            log.warning("background", name=name, reason=error, detail="it was given up")
         elif isinstance(error, Exception):
-            log.error("%s failed", name, exc_info=error)
+            log.error("background", name=name, detail="it failed", exc_info=error)
 
     async def close(self, patience_s: float = 0.0) -> None:
         """Wait for what is under way, for so long; then give it up."""

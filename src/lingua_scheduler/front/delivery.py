@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
@@ -32,6 +31,7 @@ from lingua_scheduler.front.errands import Errands
 from lingua_scheduler.front.fallback import tell_fallback
 from lingua_scheduler.front.neighbours import POLLS
 from lingua_scheduler.front.recall import recall
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.job import read_job
 from lingua_scheduler.views.whereabouts import At, read_whereabouts
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _PATIENCE_S: Final = 5.0
 _NOTE_PATIENCE_S: Final = 60.0
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Accepts(Protocol):
@@ -236,7 +236,7 @@ class Delivery:
                 return
             cargo = cargo_of(job)
             if cargo is None:
-                log.error("job %s has no assignment that could be carried", job_id)
+                log.error("deliver", job_id=job_id, reason="it has no assignment that could be carried")
                 return
             record = job.record
             if afresh:
@@ -392,7 +392,7 @@ class Delivery:
 
     async def _give_up(self, job_id: str, refusal: Refusal) -> Refusal:
         """Nobody can do a job whose audio is gone."""
-        log.warning("job %s is cancelled: %s", job_id, refusal.detail)
+        log.warning("cancel", job_id=job_id, reason=refusal.detail)
         await cancel(self._engine, job_id, "its audio is gone")
         return refusal
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.front.mailbox import Mailboxes
     from lingua_scheduler.front.sessions.sessions import Sessions
     from lingua_scheduler.front.submit import Submitter
+    from lingua_scheduler.logs.levels import Levels
     from lingua_scheduler.loops.auditor import Auditor
     from lingua_scheduler.loops.catalog_refresher import CatalogRefresher
     from lingua_scheduler.loops.marker import Marker
@@ -52,6 +53,7 @@ class Desk:
     catalog: CatalogRefresher
     auditor: Auditor
     auth: Auth
+    levels: Levels
     instance_id: str
     #: Where a browser finds this instance.
     url: str = ""

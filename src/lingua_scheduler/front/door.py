@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,6 +15,7 @@ from lingua_scheduler.front.origins import ONE_HOST, Origins
 from lingua_scheduler.front.router import Router, read_query, split_query
 from lingua_scheduler.front.socket import Socket
 from lingua_scheduler.front.web import Reply, Request, refused
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import CloseCode, close_code_of, refusal_of
 
@@ -39,7 +39,7 @@ _NOT_KEPT: Final = (("cache-control", "no-store"),)
 #: How long a browser may remember what a page of another origin may do here.
 _PREFLIGHT_S: Final = "600"
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Door:
@@ -261,7 +261,7 @@ class Door:
         except OSError:
             raise
         except Exception:
-            log.exception("a socket at %s failed, trace %s", scope["path"], trace_id)
+            log.exception("socket", path=scope["path"], trace_id=trace_id)
             await socket.close(CloseCode.INTERNAL, trace_id=trace_id)
         finally:
             self._desk.sockets.discard(socket)
@@ -286,7 +286,7 @@ def _failed(error: Exception, exchange: Exchange) -> Reply:
         return refused(error.refusal, trace_id)
     refusal = refusal_of(error) if isinstance(error, LinguaError) else refuse("INTERNAL")
     if refusal.code == "INTERNAL":
-        log.error("%s %s failed, trace %s", exchange.method, exchange.path, trace_id, exc_info=error)
+        log.error("request", method=exchange.method, path=exchange.path, trace_id=trace_id, exc_info=error)
     again = error.request_id if isinstance(error, OutcomeUnknown) else ""
     return refused(refusal, trace_id, request_id=again or None)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.explain import explain_record
+from lingua_scheduler.logs import get_log
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.explain import Attempt
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _WISH: Final = "preferred "
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 def tell_fallback(job: Job) -> None:
@@ -29,8 +29,14 @@ def tell_fallback(job: Job) -> None:
 
 
 def _tell(job: Job, node_id: str, why: str) -> None:
+    ticket = job.ticket
     log.warning(
-        "job %s went to node %s, not to %s that it prefers: %s", job.ticket.job, node_id, job.ticket.wish.named, why
+        "fallback",
+        job_id=ticket.job,
+        node_id=node_id,
+        preferred=ticket.wish.named,
+        reason=why,
+        trace_id=ticket.trace,
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lingua_scheduler.core.letter import Letter
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.front.bells import Bells
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.protocol.errors import CloseCode
 from lingua_scheduler.views.job import read_job
 from lingua_scheduler.views.node import read_node
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Whoever waits for the end of a job looks for himself so often: another instance may have heard of it.
 _LOOK_MS: Final = 1_000
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Ears(Protocol):
@@ -75,15 +75,14 @@ class Hearing:
             case "lost" | "cut_off":
                 await self.hang_up(event)
             case "mass_silence":
-                log.warning(
-                    "%d nodes are silent at once, and %s are heard: nobody is given up", event.attempt, event.detail
-                )
+                reason = f"silent at once, and {event.detail} are heard: nobody is given up"
+                log.warning("mass_silence", number=event.attempt, reason=reason)
             case "forgiven":
-                log.warning(
-                    "node %s did not say whether it stopped job %s; its slot is free again", event.node, event.job
-                )
+                detail = "its slot is free again"
+                reason = "it did not say whether it stopped"
+                log.warning("forgiven", node_id=event.node, job_id=event.job, reason=reason, detail=detail)
             case _:
-                log.error("nobody knows what to do with the event %s", event.kind)
+                log.error("hear", kind=event.kind, reason="nobody knows what to do with it")
 
     async def hear_end(self, event: Event, *, by_letter: bool = False) -> None:
         """Tell whoever waits for the end of a job; also elsewhere, but for those who wrote it to us."""
@@ -136,7 +135,7 @@ class Hearing:
         if isinstance(node, Refusal) or not (node.record.lost_at_ms or node.record.cut_off):
             return
         why = "it was silent for too long" if node.record.lost_at_ms else "it did not confirm that it stopped a job"
-        log.warning("node %s must register again: %s", event.node, why)
+        log.warning("hang_up", node_id=event.node, reason=why, detail="it must register again")
         link.hang_up(CloseCode.TIMEOUT, f"register again: {why}")
 
     def wake(self) -> None:

@@ -8,13 +8,13 @@ ended, and left letters.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
 from lingua_scheduler.core.owner import mark_in, mark_of
 from lingua_scheduler.front.assignment import Errand
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.protocol.node import NodeAsrPartial
 from lingua_scheduler.store.channel import publish
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.front.neighbours import Neighbours
     from lingua_scheduler.store.engine import Engine
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Hinted(Protocol):
@@ -107,7 +107,7 @@ class Hints:
         try:
             hint: Any = _decode(word)
         except msgspec.MsgspecError as error:
-            log.debug("a hint that nobody understands: %s", error)
+            log.debug("hint", reason=error)
             return
         if hint.errand is None:
             self._hear_news(hint)

@@ -51,8 +51,8 @@ class Letters:
                 self._keep_nodes()
             case "taken":
                 await desk.sessions.taken(letter.session, letter.detail)
-            case "control":
-                self._control(letter)
+            case "control" | "log_level":
+                self._obey(letter)
             case _:
                 raise Undeliverable(f"this release knows no letters of the kind {letter.kind}")
 
@@ -63,8 +63,12 @@ class Letters:
         if links.get(letter.node) is None:
             self._desk.delivery.errands.drop_node(letter.node)
 
-    def _control(self, letter: Letter) -> None:
+    def _obey(self, letter: Letter) -> None:
         """What the operator wants. If the node has moved again, it is told when it registers."""
+        if letter.kind == "log_level":
+            module, level, seconds, *who = letter.detail.split(" ", 3)
+            self._desk.levels.set(module, level, float(seconds) or None, "".join(who))
+            return
         link, command = self._desk.links.get(letter.node), COMMANDS.get(letter.detail)
         if link is not None and command is not None:
             link.control(command)

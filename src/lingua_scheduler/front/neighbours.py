@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import LinguaError
@@ -17,6 +16,7 @@ from lingua_scheduler.core.letter import Letter
 from lingua_scheduler.core.owner import instance_of, mark_in, mark_of
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.post import post
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.views.instances import read_directory
 from lingua_scheduler.views.job import read_job
 from lingua_scheduler.views.node import read_node
@@ -37,7 +37,7 @@ _HOLDS_S: Final = 10.0
 #: Who is there is asked anew at most so often, however many jobs have a home that nobody knows.
 _ASK_AGAIN_S: Final = 1.0
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Neighbours:
@@ -157,7 +157,7 @@ class Neighbours:
         """Whether the letter lies in that instance's inbox."""
         sent = await post(self._engine, instance_id, letter)
         if isinstance(sent, Refusal):
-            log.info("%s was not told of %s %s: %s", instance_id, letter.kind, letter.about, sent.detail)
+            log.info("post", instance_id=instance_id, kind=letter.kind, subject=letter.about, reason=sent.code)
             return False
         return True
 

@@ -8,7 +8,6 @@ any more.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.refusal import Refusal
@@ -18,6 +17,7 @@ from lingua_scheduler.flows.overhear import overhear
 from lingua_scheduler.flows.route import route
 from lingua_scheduler.flows.unroute import unroute
 from lingua_scheduler.front.nodes.housing import give_up
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.views.home import HomeView, read_home
 from lingua_scheduler.views.homes import Homes, read_homes
 from lingua_scheduler.views.node import Node, read_node
@@ -36,7 +36,7 @@ _PORTION: Final = 200
 #: Whoever was sent to a cell so recently may still be on his way.
 _ON_WAY_MS: Final = 60_000
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Survey:
@@ -53,7 +53,7 @@ class Survey:
         """Compare the next part."""
         await self._directory.read()
         if self._directory.has_lost:
-            log.warning("the directory may have lost something; it is compared with all cells")
+            log.warning("survey", detail="the directory may have lost something; it is compared with all cells")
             reign = self._directory.reign
             for cell in self._directory.cells:
                 await self._compare(cell)
@@ -92,7 +92,7 @@ class Survey:
             cursor, seen = page.cursor, page.seen if seen < 0 else seen
         served = {one.pair for one in await served_in(self._engine, cell)}
         if missing := sorted(served - routed):
-            log.warning("the directory did not know that cell %s serves %d pairs", cell, len(missing))
+            log.warning("route", cell=cell, number=len(missing), detail="pairs that the directory did not know")
             await route(self._engine, cell, missing)
         gone = sorted(routed - served)
         for first in range(0, len(gone), _PORTION):
@@ -106,7 +106,7 @@ class Survey:
             if isinstance(entered, Refusal):
                 continue
             if entered.number:
-                log.warning("the directory did not know that %d nodes are in cell %s", entered.number, cell)
+                log.warning("enter_homes", cell=cell, number=entered.number, detail="the directory did not know them")
             for node_id in entered.elsewhere:
                 await self._be_in_one(cell, node_id)
 
@@ -117,7 +117,7 @@ class Survey:
             return
         here, there = await asyncio.gather(*(read_node(self._engine, one, node_id) for one in (cell, home.cell)))
         if isinstance(here, Node) and isinstance(there, Node):
-            log.error("node %s was in the cells %s and %s at once; it leaves %s", node_id, cell, home.cell, cell)
+            log.error("leave", node_id=node_id, cell=cell, reason=f"it was in cell {home.cell} as well")
             await leave(self._engine, cell, node_id, here.record.epoch)
         elif isinstance(here, Node):
             await give_up(self._engine, node_id, home.cell, home.stamp)
@@ -133,7 +133,7 @@ class Survey:
             *(give_up(self._engine, node_id, home.cell, home.stamp) for node_id, home in old)
         )
         if number := sum(given_up):
-            log.info("%d places are free again: nobody was there", number)
+            log.info("forget_home", number=number, reason="nobody was there")
 
     def _is_on_way(self, stamp: int) -> bool:
         return self._clock() - stamp < _ON_WAY_MS

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.loops.loop import Loop, refused
 from lingua_scheduler.views.audit import audit
 
@@ -22,7 +22,7 @@ _SHOWN: Final = 5
 #: What the pages of a cell are judged by.
 INVARIANTS: Final = ("S1", "S2", "S3", "S4")
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Auditor(Loop):
@@ -45,9 +45,9 @@ class Auditor(Loop):
         self.found = Counter(dict.fromkeys(INVARIANTS, 0))
         self.found.update(violation.invariant for violation in wrong)
         for violation in wrong[:_SHOWN]:
-            log.error("invariant %s is violated by %s: %s", violation.invariant, violation.subject, violation.detail)
+            log.error("audit", invariant=violation.invariant, subject=violation.subject, reason=violation.detail)
         if len(wrong) > _SHOWN:
-            log.error("%d more violations were found", len(wrong) - _SHOWN)
+            log.error("audit", number=len(wrong) - _SHOWN, detail="more violations were found")
         return False
 
     async def _wrong(self, cell: str) -> list[Violation]:

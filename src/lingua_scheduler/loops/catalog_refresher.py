@@ -8,12 +8,12 @@ answered.
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from lingua_scheduler.core.catalog import MAX_BYTES, Catalog, NoCatalog, read_catalog
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.loops.loop import Loop
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: After so many failures in a row the hub is asked less often, twice as seldom each time.
 PATIENT_FAILURES: Final = 3
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class CatalogRefresher(Loop):
@@ -94,7 +94,7 @@ class CatalogRefresher(Loop):
 
     def _succeeded(self) -> None:
         if self.is_stale:
-            log.warning("the service catalog is refreshed again, after %d failures", self.failures)
+            log.warning("catalog", number=self.failures, detail="refreshed again, after so many failures")
         self.failures, self.error = 0, ""
         self._interval_s = self._settings.refresh_interval_ms / 1000
 
@@ -107,4 +107,6 @@ class CatalogRefresher(Loop):
         usual_ms, later = self._settings.refresh_interval_ms, max(0, self.failures - PATIENT_FAILURES + 1)
         self._interval_s = min(usual_ms * 2 ** min(later, 16), self._settings.max_interval_ms) / 1000
         if self.failures in {1, PATIENT_FAILURES}:
-            log.warning("the service catalog was not refreshed: %s; next try in %g s", why, self._interval_s)
+            log.warning(
+                "catalog", reason=why, detail="it was not refreshed; the next try follows", seconds=self._interval_s
+            )

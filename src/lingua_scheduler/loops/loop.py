@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
+from lingua_scheduler.logs import get_log
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: A turn that fails for a reason nobody foresaw is not tried again at once: it would only fill the log.
 _PAUSE_S: Final = 1.0
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Loop(ABC):
@@ -88,7 +88,9 @@ class Loop(ABC):
             except Exception:
                 # A loop that died would be missed by nobody until jobs hang: it says what is wrong and goes on.
                 self.failed_turns += 1
-                log.exception("a turn of the %s failed; the next follows in %g s", type(self).__name__, _PAUSE_S)
+                log.exception(
+                    "loop", name=type(self).__name__, detail="a turn failed; the next follows", seconds=_PAUSE_S
+                )
                 await asyncio.sleep(max(self._interval_s, _PAUSE_S))
 
 

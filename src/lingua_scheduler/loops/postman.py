@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
@@ -15,6 +14,7 @@ from lingua_scheduler.flows.bury import bury
 from lingua_scheduler.flows.collect import collect, collect_again, collect_pending
 from lingua_scheduler.flows.mail import parcels
 from lingua_scheduler.flows.settle import settle
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.loops.lines import Lines
 from lingua_scheduler.loops.loop import Loop, refused
 
@@ -34,7 +34,7 @@ MAX_CARRIED: Final = 64
 #: At the end it may take so long to settle what is handled.
 _LAST_S: Final = 1.0
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Postman(Loop):
@@ -138,8 +138,8 @@ class Postman(Loop):
             self._walk(self._settle(parcel, str(error)), parcel)
         except Exception as error:
             # Whatever is wrong with one letter, the others must not wait for it.
-            what = (parcel.letter.kind, parcel.id, parcel.deliveries, MAX_DELIVERIES)
-            log.exception("a letter (%s, %s) was not handed over, try %d of %d", *what)
+            number, most, detail = parcel.deliveries, MAX_DELIVERIES, "a letter was not handed over"
+            log.exception("postman", kind=parcel.letter.kind, letter=parcel.id, number=number, most=most, detail=detail)
             if parcel.deliveries >= MAX_DELIVERIES:
                 self._walk(self._settle(parcel, f"{type(error).__name__}: {error}"), parcel)
             else:
@@ -176,7 +176,9 @@ class Postman(Loop):
                     await self._settle_once(parcel, reason)
                 except (DependencyDown, OutcomeUnknown):
                     if self._stops:
-                        log.warning("letter %s was handled but not settled; it comes again elsewhere", parcel.id)
+                        log.warning(
+                            "settle", letter=parcel.id, detail="handled but not settled; it comes again elsewhere"
+                        )
                         return
                     await asyncio.sleep(self._pauses_s[0])
                 else:
@@ -191,7 +193,7 @@ class Postman(Loop):
             buried = await bury(self._engine, parcel, reason)
             if isinstance(buried, Refusal):
                 raise refused(buried)
-            log.error("a letter (%s) is a dead letter now, %s: %s", parcel.letter.kind, parcel.id, reason)
+            log.error("bury", kind=parcel.letter.kind, letter=parcel.id, reason=reason, detail="a dead letter now")
         await settle(self._engine, parcel.instance, parcel.number)
 
     def _walk(self, work: Coroutine[Any, None, object], parcel: Parcel) -> None:
@@ -199,7 +201,7 @@ class Postman(Loop):
             self._walks.discard(walk)
             if isinstance(error, Exception):
                 self._held.discard(parcel.id)
-                log.error("letter %s comes again when its lease is over", parcel.id, exc_info=error)
+                log.error("postman", letter=parcel.id, detail="it comes again when its lease is over", exc_info=error)
 
         walk = Walk(work, over)
         self._walks.add(walk)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, NameTaken, OutcomeUnknown
@@ -11,6 +10,7 @@ from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.appear import Closed, Taken, appear
 from lingua_scheduler.flows.enlist import enlist
 from lingua_scheduler.flows.vanish import vanish
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.loops.loop import Loop, refused
 from lingua_scheduler.loops.undertaker import strike_out
 
@@ -26,7 +26,7 @@ _LOOK_S: Final = 0.2
 #: At the end it may take so long to say goodbye. Whoever was not told finds out by himself.
 _GOODBYE_S: Final = 1.0
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class PresenceKeeper(Loop):
@@ -78,7 +78,7 @@ class PresenceKeeper(Loop):
                 if clock() >= until:
                     raise
                 if not is_told:
-                    log.warning("%s; waiting %g s at most for its end", taken, patience_s)
+                    log.warning("presence", reason=taken, detail="waiting for its end", seconds=patience_s)
                     is_told = True
                 await asyncio.sleep(_LOOK_S)
             else:
@@ -99,9 +99,10 @@ class PresenceKeeper(Loop):
             return True
         if self._was_heard and not appeared.was_there:
             log.error(
-                "the presence of instance %s had ended: it was not heard of in time, or the engine was emptied. "
-                "Meanwhile nobody wrote to it, and others took over its letters",
-                presence.instance,
+                "presence",
+                instance_id=presence.instance,
+                reason="it was not heard of in time, or the engine was emptied",
+                detail="the presence had ended: meanwhile nobody wrote here, and others took over the letters",
             )
             self._has_returned = True
         self._was_heard = True
@@ -114,7 +115,7 @@ class PresenceKeeper(Loop):
         """Whoever never had the name is refused; whoever had it must end, for its letters are another's now."""
         if not self._was_heard:
             raise taken
-        log.error("%s; this one ends", taken)
+        log.error("presence", reason=taken, detail="this one ends")
         self._usurped()
 
     async def _enlist(self, instance_id: str) -> int:
@@ -140,4 +141,4 @@ class PresenceKeeper(Loop):
         except TimeoutError:
             log.warning("instance %s ends, and could not say so within %g s", instance_id, _GOODBYE_S)
         except (DependencyDown, OutcomeUnknown) as away:
-            log.warning("instance %s ends, and could not say so: %s", instance_id, away)
+            log.warning("vanish", instance_id=instance_id, reason=away, detail="it ends, and could not say so")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.relay import relay
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.loops.lines import Lines
 from lingua_scheduler.loops.loop import Loop, refused
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: So many events are on their way at once, and no more are taken: whoever has room for others takes those.
 MAX_CARRIED: Final = 32
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Relayer(Loop):
@@ -70,9 +70,8 @@ class Relayer(Loop):
             try:
                 await self._relay(0)
             except (DependencyDown, OutcomeUnknown) as away:
-                log.warning(
-                    "%d events were handed over but not confirmed; they come back: %s", len(self._handed_over), away
-                )
+                detail = "events were handed over but not confirmed; they come back"
+                log.warning("relay", number=len(self._handed_over), reason=away, detail=detail)
 
     async def _relay(self, limit: int) -> list[Event]:
         confirmed = list(self._handed_over)
@@ -89,7 +88,7 @@ class Relayer(Loop):
             self._handed_over.append(event)
         except Exception:
             # Whatever is wrong with one event, the others must not wait for it.
-            log.exception("event %s of job %s was not handed over; it comes back", event.kind, event.job)
+            log.exception("relay", kind=event.kind, job_id=event.job, detail="not handed over; it comes back")
         finally:
             self._on_way.discard(event)
             self._moved.set()

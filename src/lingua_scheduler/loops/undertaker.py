@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.refusal import Refusal
@@ -10,6 +9,7 @@ from lingua_scheduler.flows.close_inbox import Closed, close_inbox
 from lingua_scheduler.flows.mail import parcels
 from lingua_scheduler.flows.strike import strike
 from lingua_scheduler.flows.take_over import Alive, take_over
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.loops.loop import Loop, refused
 from lingua_scheduler.views.instance import read_instance
 from lingua_scheduler.views.instances import read_directory
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Whoever has beaten so recently, and as much longer as it takes to beat, is not asked for.
 _FRESH_MS: Final = 1_000
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Undertaker(Loop):
@@ -70,7 +70,9 @@ class Undertaker(Loop):
                 more = True
             elif await strike_out(self._engine, instance_id, beat):
                 self._bereaved.discard(instance_id)
-                log.warning("instance %s is gone, and none of its letters is left", instance_id)
+                log.warning(
+                    "close_inbox", instance_id=instance_id, detail="it is gone, and none of its letters is left"
+                )
         return more
 
     async def _tell_of(self, instance_id: str) -> None:
@@ -92,9 +94,8 @@ class Undertaker(Loop):
             raise refused(answer)
         if isinstance(answer, Alive) or not answer.letters:
             return False
-        log.warning(
-            "%d letters to instance %s, which did not settle them, are handled here", len(answer.letters), owner
-        )
+        detail = "letters that it did not settle are handled here"
+        log.warning("take_over", instance_id=owner, number=len(answer.letters), detail=detail)
         for parcel in parcels(owner, answer.letters):
             self._postman.take(parcel)
         return True

@@ -8,9 +8,9 @@ It also hears what time it is there.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.loops.loop import Loop
 from lingua_scheduler.views.schema import Schema, read_schema
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.core.clock import Clock
     from lingua_scheduler.store.engine import Engine
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Watcher(Loop):
@@ -94,7 +94,7 @@ class Watcher(Loop):
         # Somebody who saw it, too, may have been faster.
         emptied = [cell for cell in births if self._births.get(cell, births[cell]) != births[cell]]
         if emptied:
-            log.warning("the engine was emptied: nodes and sessions are entered again")
+            log.warning("watcher", reason="the engine was emptied", detail="nodes and sessions are entered again")
             self._settled_ms = self._clock.local() + self._settle_ms
             await self._refill(emptied)
         self._births |= births
@@ -104,8 +104,7 @@ class Watcher(Loop):
         """A cell whose first reign this is was served by nobody else before."""
         fallen = [cell for cell, reign in reigns.items() if self._reigns.get(cell, 0) not in {0, reign}]
         if fallen:
-            log.warning(
-                "another server has taken over the engine, or it was restarted: nodes and sessions are entered again"
-            )
+            reason = "another server has taken over the engine, or it was restarted"
+            log.warning("watcher", reason=reason, detail="nodes and sessions are entered again")
             await self._refill(fallen)
         self._reigns = reigns

@@ -87,6 +87,14 @@ class Operator:
         """Why a job went where it went, and perhaps who could take it now."""
         return self._whole(f"/v1/job/{quote(job_id, safe='')}/explain", nodes="true" if nodes else "false")
 
+    def log_levels(self) -> dict[str, Any]:
+        """How much whoever answers writes down, by module."""
+        return self._ask("GET", "/v1/log-levels")
+
+    def set_log_level(self, module: str, level: str, seconds: float | None) -> dict[str, Any]:
+        """How much all write down of a module."""
+        return self._ask("POST", "/v1/log-level", {"module": module, "level": level, "for_s": seconds})
+
     def dead_letters(self) -> list[dict[str, Any]]:
         """All of them, the oldest first."""
         return list(self._pages("/v1/dlq", "letters"))

@@ -6,7 +6,7 @@ import asyncio
 import json
 from importlib.metadata import version
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -15,8 +15,11 @@ from rich.table import Table
 from lingua_scheduler.config import ConfigError, load
 from lingua_scheduler.config.load import LEAVES
 from lingua_scheduler.core.errors import LinguaError
-from lingua_scheduler.operate.commands import dlq, fleet, jobs, nodes, top
+from lingua_scheduler.operate.commands import dlq, fleet, jobs, logs, nodes, top
 from lingua_scheduler.operate.commands.options import AsJson  # noqa: TC001 - as above
+
+if TYPE_CHECKING:
+    from lingua_scheduler.config import Settings
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 config_app = typer.Typer(no_args_is_help=True, help="The settings.")
@@ -26,7 +29,7 @@ app.add_typer(new_app, name="new")
 app.add_typer(nodes.app, name="nodes")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(dlq.app, name="dlq")
-for _command in (top.top, fleet.pools, fleet.explain, fleet.instances):
+for _command in (top.top, fleet.pools, fleet.explain, fleet.instances, logs.log_level):
     app.command()(_command)
 
 
@@ -87,14 +90,18 @@ def serve(
         "engine.data_dir": None if data_dir is None else str(data_dir),
     }
     loaded = load(file, flags=flags)
+
+    def again() -> Settings:
+        return load(file, flags=flags).settings
+
     if listen_fd is not None:
         # Whoever started this process has checked everything, and said it.
-        raise typer.Exit(serve.main(loaded.settings, as_json=as_json, listen_fd=listen_fd))
+        raise typer.Exit(serve.main(loaded.settings, as_json=as_json, listen_fd=listen_fd, again=again))
     for line in loaded.deprecations:
         typer.echo(line, err=True)
     serve.check_exposure(loaded.settings, insecure=insecure)
     if workers == 1:
-        raise typer.Exit(serve.main(loaded.settings, as_json=as_json))
+        raise typer.Exit(serve.main(loaded.settings, as_json=as_json, again=again))
     from lingua_scheduler.operate import workers as several  # noqa: PLC0415 - as above
 
     given = {"--host": host, "--port": port, "--store": store, "--data-dir": data_dir, "--config": file}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import logging
 import os
 import socket
 import sys
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,10 +20,14 @@ from lingua_scheduler.config import ConfigError
 from lingua_scheduler.front.auth import Auth
 from lingua_scheduler.front.origins import is_loopback
 from lingua_scheduler.front.server import bind
-from lingua_scheduler.operate.signals import end_on_signal, first_of
+from lingua_scheduler.logs import get_log
+from lingua_scheduler.logs.output import write_logs
+from lingua_scheduler.operate.signals import end_on_signal, first_of, on_hangup
 from lingua_scheduler.store.address import parse_place
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lingua_scheduler.app import Serving
     from lingua_scheduler.config import Settings
 
@@ -31,15 +35,19 @@ if TYPE_CHECKING:
 #: is seldom worth it: Python's own 700 cost 7 % of an utterance.
 _GARBAGE: Final = 20_000
 
+log = get_log(__name__)
 
-def main(settings: Settings, *, as_json: bool, listen_fd: int | None = None) -> int:
+
+def main(
+    settings: Settings, *, as_json: bool, listen_fd: int | None = None, again: Callable[[], Settings] | None = None
+) -> int:
     """Serve until a signal. The exit code: 0 after a drain, 130 if nobody wanted to wait for it, 1 if it was no signal.
 
-    `listen_fd` is a socket that somebody else has bound.
+    `listen_fd` is a socket that somebody else has bound; `again` reads the settings once more.
     """
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    write_logs(settings.logs)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        is_usurped = runner.run(_serve(settings, as_json=as_json, listen_fd=listen_fd))
+        is_usurped = runner.run(_serve(settings, as_json=as_json, listen_fd=listen_fd, again=again))
     return 1 if is_usurped else 0
 
 
@@ -60,7 +68,9 @@ def check_exposure(settings: Settings, *, insecure: bool) -> None:
     )
 
 
-async def _serve(settings: Settings, *, as_json: bool, listen_fd: int | None) -> bool:
+async def _serve(
+    settings: Settings, *, as_json: bool, listen_fd: int | None, again: Callable[[], Settings] | None
+) -> bool:
     """Whether it ended because another process has its name."""
     over = asyncio.Event()
     end_on_signal(over)
@@ -70,6 +80,8 @@ async def _serve(settings: Settings, *, as_json: bool, listen_fd: int | None) ->
     with bound:
         async with serve(settings, bound) as serving:
             _collect_seldom()
+            if again is not None:
+                on_hangup(partial(_read_levels, serving, again))
             say_ready(_about(serving), as_json=as_json)
             is_usurped = serving.app.is_usurped
             await first_of(over, is_usurped)
@@ -77,6 +89,14 @@ async def _serve(settings: Settings, *, as_json: bool, listen_fd: int | None) ->
                 wait_s = settings.server.drain_ms / 1000
                 typer.echo(f"draining, {wait_s:g} s at most; once more, and it stops at once", err=True)
     return is_usurped.is_set()
+
+
+def _read_levels(serving: Serving, again: Callable[[], Settings]) -> None:
+    """SIGHUP: what the settings say of logs counts from now on. The rest is as it was at the start."""
+    try:
+        serving.desk.levels.begin_anew(again().logs)
+    except ConfigError as error:
+        log.warning("log_level", reason=error, detail="the settings cannot be read: all is as it was")
 
 
 def _collect_seldom() -> None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def how_it_ended(code: int) -> str:
@@ -25,6 +29,11 @@ def end_on_signal(over: asyncio.Event) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, heard)
+
+
+def on_hangup(do: Callable[[], None]) -> None:
+    """What SIGHUP means."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, do)
 
 
 async def first_of(*events: asyncio.Event) -> None:

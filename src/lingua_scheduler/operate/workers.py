@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
+import signal
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import typer
 
 from lingua_scheduler.front.ending import OVER_S
 from lingua_scheduler.front.server import bind
+from lingua_scheduler.logs import get_log
+from lingua_scheduler.logs.output import write_logs
 from lingua_scheduler.operate.serve import say_ready
-from lingua_scheduler.operate.signals import end_on_signal, how_it_ended
+from lingua_scheduler.operate.signals import end_on_signal, how_it_ended, on_hangup
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -39,7 +42,7 @@ _MARGIN_S: Final = 1.0
 #: What is told of each worker.
 _KEPT: Final = ("instance_id", "pid")
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class NotStarted(Exception):
@@ -83,7 +86,9 @@ class Worker:
             began = clock()
             code = await self._process.wait()
             pause_s = _PAUSE_S if clock() - began > _WELL_S else min(pause_s * 2, _LONGEST_PAUSE_S)
-            log.error("worker %d %s; it is started again in %g s", self._number, how_it_ended(code), pause_s)
+            log.error(
+                "worker", number=self._number, reason=how_it_ended(code), detail="it starts again", seconds=pause_s
+            )
             await asyncio.sleep(pause_s)
             try:
                 await self.start()
@@ -91,7 +96,14 @@ class Worker:
                 pass
             except (OSError, ValueError) as error:
                 # There is no process for it just now, or it ended in the middle of a word.
-                log.error("worker %d could not be started: %s", self._number, error)  # noqa: TRY400 - no bug of ours
+                detail = "it could not be started"
+                log.error("worker", number=self._number, reason=error, detail=detail)  # noqa: TRY400 - no bug of ours
+
+    def hang_up(self) -> None:
+        """It reads the settings again."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGHUP)
 
     async def end(self, patience_s: float) -> None:
         """Let it drain; if that takes too long, end it."""
@@ -114,7 +126,7 @@ def patience_s(settings: Settings) -> float:
 
 def main(settings: Settings, number: int, arguments: list[str], *, as_json: bool) -> int:
     """Serve until a signal, by so many processes; `arguments` are what each of them is started with."""
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    write_logs(settings.logs)
     try:
         asyncio.run(_serve(settings, number, arguments, as_json=as_json))
     except NotStarted as error:
@@ -141,6 +153,11 @@ async def _unless(over: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None
         await asyncio.wait((working, waiting))
 
 
+def _hang_up(workers: list[Worker]) -> None:
+    for worker in workers:
+        worker.hang_up()
+
+
 async def _serve(settings: Settings, number: int, arguments: list[str], *, as_json: bool) -> None:
     over = asyncio.Event()
     end_on_signal(over)
@@ -154,6 +171,7 @@ async def _serve(settings: Settings, number: int, arguments: list[str], *, as_js
             keeping += [asyncio.create_task(worker.keep()) for worker in workers]
             shown = said[0] | {"pid": os.getpid(), "workers": [{k: one[k] for k in _KEPT} for one in said]}
             del shown["instance_id"]
+            on_hangup(partial(_hang_up, workers))
             say_ready(shown, f"{number} workers", as_json=as_json)
             await over.wait()
             if sys.stderr.isatty():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 import random
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, LinguaError, ScriptFailed
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.store.address import Cluster, Sentinels, parse_place
 from lingua_scheduler.store.connection import Connection
 from lingua_scheduler.store.resp import encode
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _PING_S: Final = 5.0
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class _AnyOfThem(Connection):
@@ -101,4 +101,4 @@ def _forget(said: asyncio.Future[Any]) -> None:
 
 @functools.cache
 def _say_once(why: str) -> None:
-    log.warning("other instances are not told what may be lost: %s", why)
+    log.warning("hint", reason=why, detail="other instances are not told what may be lost")

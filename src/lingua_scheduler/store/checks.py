@@ -7,13 +7,13 @@ A check yields findings; who starts refuses and warns by them, the doctor shows 
 
 from __future__ import annotations
 
-import logging
 import re
 import secrets
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, EngineUnfit, ScriptFailed
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.store.address import Cluster, Sentinels
 from lingua_scheduler.store.face import Answer, Face, pack
 from lingua_scheduler.store.finding import Finding, Level
@@ -54,7 +54,7 @@ _UNWATCHED: Final = "forbids INFO, without which nobody knows whether a replica 
 
 _ROOMS: Final = ("flows", "flows/shared", "views", "store")
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class _Denied(Answer, frozen=True, tag="DENIED"):
@@ -81,7 +81,7 @@ async def check_engine(engine: Engine, place: Place, cell: str, replication: Rep
         if finding.level is Level.UNFIT:
             raise EngineUnfit(str(finding))
         if finding.level is Level.WARNING:
-            log.warning("%s", finding)
+            log.warning("check", reason=finding)
 
 
 async def examine(

@@ -331,7 +331,7 @@ class TestTrouble:
         (act,) = live().hear(said(**self.FAILED, error={"code": "ASR_FAILED", "details": details}))
         assert isinstance(act, Tell)
         note = live().hear(said(type="node_error", code="HOT", details=details))
-        assert note == [Note("node n1 has trouble: HOT")]
+        assert note == [Note("it has trouble: HOT")]
         (act,) = live().hear(said(type="job_nack", job_id="c0.a", attempt_id=1, details=details))
         assert isinstance(act, Tell)
 
@@ -342,10 +342,10 @@ class TestTrouble:
     def test_a_node_says_it_of_itself(self) -> None:
         mark, note = live().hear(said(type="node_error", code="MODEL_NOT_AVAILABLE", message="no model"))
         assert mark == Mark("", "")
-        assert note == Note("node n1 has trouble: MODEL_NOT_AVAILABLE: no model")
+        assert note == Note("it has trouble: MODEL_NOT_AVAILABLE")
 
     def test_other_trouble_is_noted(self) -> None:
-        assert live().hear(said(type="node_error", code="HOT")) == [Note("node n1 has trouble: HOT")]
+        assert live().hear(said(type="node_error", code="HOT")) == [Note("it has trouble: HOT")]
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)

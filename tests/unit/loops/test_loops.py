@@ -16,6 +16,7 @@ from lingua_scheduler.flows.register import register
 from lingua_scheduler.loops.loop import Loop
 from lingua_scheduler.loops.reaper import Reaper
 from lingua_scheduler.loops.relayer import Relayer
+from tests.support.logs import told
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ async def test_an_event_that_cannot_be_handed_over_holds_up_no_other_and_comes_b
         async with Relayer(world.engine, CELL, 1, hand_over), asyncio.timeout(5):
             await twice.wait()
     assert ("ended", good) in heard
-    assert "the session's socket is gone" in caplog.text
+    assert "the session's socket is gone" in told(caplog, "relay")[0]["exception"]
 
 
 async def test_a_loop_for_no_cell_says_so(world: World) -> None:

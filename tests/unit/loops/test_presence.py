@@ -14,6 +14,7 @@ from lingua_scheduler.flows.enlist import enlist
 from lingua_scheduler.loops.presence import PresenceKeeper
 from lingua_scheduler.views.instance import read_instance
 from tests.support.house import eventually
+from tests.support.logs import told
 from tests.support.mail import arrive, die, listed, look, presence_of, send
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ async def test_who_was_taken_for_gone_says_so_and_is_there_again(
     assert caplog.text == ""
     await die(world.engine, "a")
     await keeper.turn()
-    assert "the presence of instance a had ended" in caplog.text
+    assert [one["instance_id"] for one in told(caplog, "presence")] == ["a"]
     assert (await look(world.engine, "a"))[0]
 
 
@@ -142,7 +143,7 @@ async def test_an_end_without_the_engine_says_so_and_harms_nobody(
     monkeypatch.setattr("lingua_scheduler.loops.presence.vanish", away)
     async with keeper_of(world):
         await eventually(lambda: beats(world, 0))
-    assert "ends, and could not say so" in caplog.text
+    assert told(caplog, "vanish")
 
 
 async def test_one_that_never_beat_has_nothing_to_end(world: World) -> None:
@@ -163,7 +164,7 @@ class TestANameThatAnotherProcessHas:
         keeper = Keeper(world, another(pid=8))
         with pytest.raises(NameTaken, match=r"process 7 on here, http://127.0.0.1:5010"):
             await keeper.begin(0.3, lambda _: False)
-        assert caplog.text.count("waiting 0.3 s at most for its end") == 1
+        assert [one["seconds"] for one in told(caplog, "presence")] == [0.3]
         assert keeper.usurped == 0
 
     async def test_it_is_waited_for(self, world: World) -> None:

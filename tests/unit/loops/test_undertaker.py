@@ -12,6 +12,7 @@ from lingua_scheduler.flows.strike import Struck, strike
 from lingua_scheduler.loops.postman import MAX_CARRIED
 from lingua_scheduler.loops.undertaker import Undertaker
 from tests.support.house import eventually
+from tests.support.logs import told
 from tests.support.mail import arrive, die, listed, look, pending, read, rest, send
 from tests.support.post_office import Addressee, bell_of, kill, postman_of
 
@@ -61,8 +62,8 @@ async def test_the_letters_of_who_is_gone_are_re_routed_and_it_is_struck_out(
         assert not await undertaker.turn()
     assert (addressee.read, addressee.rerouted) == ([], ["one", "two", "three"])
     assert list(await listed(world)) == ["b"]
-    assert "3 letters to instance a" in caplog.text
-    assert "instance a is gone, and none of its letters is left" in caplog.text
+    assert [(one["number"], one["instance_id"]) for one in told(caplog, "take_over")] == [(3, "a")]
+    assert [one["instance_id"] for one in told(caplog, "close_inbox")] == ["a"]
 
 
 async def test_who_says_that_it_ends_is_asked_for_at_once(world: World, bell: Engine) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lingua_scheduler.config import Settings
 from lingua_scheduler.operate import workers
 from tests.support.house import eventually
+from tests.support.logs import told
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,7 @@ async def test_one_for_which_there_was_no_process_is_started_later(
         program.chmod(0o700)
 
     async def has_failed() -> bool:
-        return "worker 1 could not be started" in caplog.text
+        return "it could not be started" in [one["detail"] for one in told(caplog, "worker")]
 
     monkeypatch.setattr(workers, "_PAUSE_S", 0.01)
     monkeypatch.setattr(sys, "executable", str(program))

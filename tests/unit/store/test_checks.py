@@ -19,6 +19,7 @@ from lingua_scheduler.store.finding import Level
 from lingua_scheduler.store.keys import DIRECTORY, cell_key
 from lingua_scheduler.store.tables import SCHEMA
 from lingua_scheduler.views.audit import audit_whole
+from tests.support.logs import told
 from tests.support.servers import start_server
 
 if TYPE_CHECKING:
@@ -107,8 +108,9 @@ async def test_without_an_append_only_file_it_is_said_what_that_costs(
 ) -> None:
     server = start(*options)
     await check(server.url)
-    assert [(record.levelname, said in record.message) for record in caplog.records] == [("WARNING", True)]
-    await obey(server, caplog.records[0].message.rpartition("; ")[2])
+    ((level, reason),) = [(one["level"], one["reason"]) for one in told(caplog, "check")]
+    assert (level, said in reason) == ("WARNING", True)
+    await obey(server, reason.rpartition("; ")[2])
     caplog.clear()
     await check(server.url)
     assert not caplog.records

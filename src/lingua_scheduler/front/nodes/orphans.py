@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.disconnect import Away, disconnect
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.views.connections import read_connections
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.store.engine import Engine
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 async def bereave(desk: Desk, instance_id: str) -> None:
@@ -34,7 +34,8 @@ async def hand_over_nodes(engine: Engine, cells: Iterable[str], instance_id: str
     """
     number = sum(await asyncio.gather(*(_hand_over(engine, cell, instance_id) for cell in cells)))
     if number:
-        log.warning("%d nodes were with instance %s, which is gone; they have time to come back", number, instance_id)
+        detail = "nodes were with an instance that is gone; they have time to come back"
+        log.warning("bereave", number=number, instance_id=instance_id, detail=detail)
     return number
 
 

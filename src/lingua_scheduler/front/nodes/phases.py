@@ -16,6 +16,7 @@ from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.flows.heartbeat import Beaten
 from lingua_scheduler.front.nodes.links import Known, replaced
 from lingua_scheduler.front.web import SMALL_BYTES
+from lingua_scheduler.logs import code_in
 from lingua_scheduler.protocol.codec import Undecodable
 from lingua_scheduler.protocol.errors import MAX_BAD_IN_A_ROW, CloseCode, error_message
 from lingua_scheduler.protocol.failures import missing_service, service_types
@@ -255,8 +256,8 @@ class Live:
         return [] if found is None else [Mark(*found)]
 
     def _trouble(self, message: NodeError) -> list[Act]:
-        said = f"{message.code}: {message.message}" if message.message else message.code
-        return [*self._missing(message), Note(f"node {self.known.node_id} has trouble: {said[:512]}")]
+        # Its other words may tell what was said.
+        return [*self._missing(message), Note(f"it has trouble: {code_in(message.code) or 'it does not say which'}")]
 
     def entered(self, enter: Enter, answer: Registered) -> list[Act]:
         """The engine has taken the node in again."""

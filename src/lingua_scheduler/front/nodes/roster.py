@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
@@ -15,6 +14,7 @@ from lingua_scheduler.front.background import insist
 from lingua_scheduler.front.nodes.housing import hear_beat, take_in
 from lingua_scheduler.front.nodes.links import replaced
 from lingua_scheduler.front.nodes.phases import Enter, HangUp, Note, Say, cancels, told_to_beat, welcome
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.protocol.errors import CloseCode
 from lingua_scheduler.views.node import Node, read_node
 
@@ -34,7 +34,7 @@ _LEAVE_S: Final = 30.0
 #: How a node stands whose socket is closed, as far as the engine knows; it may stand so for other reasons.
 _MAYBE_AWAY: Final = (Standing.not_ready, Standing.lost)
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Roster:
@@ -87,10 +87,10 @@ class Roster:
             link.hang_up(CloseCode.REPLACED, answer.detail)
             return
         if isinstance(answer, Refusal):
-            log.warning("node %s could not be registered again: %s", known.node_id, answer.detail)
+            log.warning("renew", node_id=known.node_id, reason=answer.detail, detail="it could not be registered again")
             link.hang_up(CloseCode.TIMEOUT, f"register again: {answer.detail}")
             return
-        log.warning("node %s was unknown to the engine, or given up, and is registered again", known.node_id)
+        log.warning("renew", node_id=known.node_id, reason="unknown to the engine, or given up")
         known.epoch = answer.epoch
         self.do(link, welcome(known, answer))
         if answer.how != "NEW":
@@ -150,7 +150,7 @@ class Roster:
                 # It has not registered anew meanwhile: somebody else has, in its name.
                 link.hang_up(CloseCode.REPLACED, replaced(link.node_id))
         except (DependencyDown, OutcomeUnknown) as away:
-            log.debug("no beat for node %s: %s", link.node_id, away)
+            log.debug("heartbeat", node_id=link.node_id, reason=away)
 
     async def _is_away(self, link: Link) -> bool:
         """Whether the engine was told that a socket is closed which is open: this instance was taken for gone."""
@@ -166,7 +166,7 @@ class Roster:
                 case HangUp(code, detail, trace_id):
                     link.hang_up(code, detail, trace_id)
                 case Note(text):
-                    log.warning("node %s: %s", link.node_id, text)
+                    log.warning("node", node_id=link.node_id, detail=text)
                 case _:
                     raise TypeError(f"{act} is not to be done here")
 
@@ -183,4 +183,4 @@ class Roster:
                 _LEAVE_S,
             )
         except (DependencyDown, OutcomeUnknown) as away:
-            log.warning("nobody heard that the socket of node %s closed: %s", known.node_id, away)
+            log.warning("disconnect", node_id=known.node_id, reason=away, detail="nobody heard of it")

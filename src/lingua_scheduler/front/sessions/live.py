@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -13,6 +12,7 @@ from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.front.sessions.bucket import Bucket
 from lingua_scheduler.front.sessions.effects import Close, Effect, Write
 from lingua_scheduler.front.sessions.said import Said, cut_from_stream, sent_whole
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.protocol.errors import CloseCode, error_message
 from lingua_scheduler.protocol.frames import AudioFrame, FinalFrame
 from lingua_scheduler.protocol.session import AudioChunk, Utterance
@@ -30,7 +30,7 @@ _LOW_32: Final = 2**32
 #: What was under way for longer than this has another clock.
 _MAX_WEB_MS: Final = 60_000
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Live:
@@ -111,7 +111,13 @@ class Live:
         hints, about = self.ledger.hints, self.ledger.about
         for piece in pieces:
             if piece.cut is Cut.max_length:
-                log.warning("session %s: %d bytes are too many for one utterance", about.session_id, len(piece.audio))
+                log.warning(
+                    "cut",
+                    session_id=about.session_id,
+                    trace_id=about.trace_id,
+                    bytes=len(piece.audio),
+                    reason="too many bytes for one utterance",
+                )
             ended = hints.show("INPUT_ENDED", self.ledger.coming_index, now_ms, trace_id=about.trace_id)
             effects += [ended, *self._say_piece(piece, now_ms)]
         return effects

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.logs import get_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: The session is another connection's by now, or, in an engine that had lost it, another's altogether.
 _TAKEN: Final = ("SESSION_TAKEN", "FORBIDDEN")
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class SessionTaken(Exception):
@@ -72,5 +72,5 @@ class Saver:
             return
         if refusal.code in _TAKEN:
             raise SessionTaken(refusal.detail)
-        log.error("session %s cannot be saved: %s", self._state().about.session_id, refusal.detail)
+        log.error("save_session", session_id=self._state().about.session_id, reason=refusal.detail)
         raise NotSaved(refusal.detail)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +28,7 @@ from lingua_scheduler.front.sessions.effects import (
 )
 from lingua_scheduler.front.sessions.manners import read_message
 from lingua_scheduler.front.sessions.saver import Saver, SessionTaken
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.protocol.errors import CloseCode, refusal_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _FOREVER_S: Final = 86_400.0
 #: How often it is seen, when an instance stops, whether what is under way has come to wait for a slot.
 _OFTEN_S: Final = 0.1
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Session:
@@ -294,8 +294,9 @@ class Session:
             self.replaced()
             return
         except LinguaError:
-            log.exception("the answers of session %s cannot be delivered", self.id)
-            connection.close(CloseCode.INTERNAL, trace_id=self.talk.ledger.about.trace_id)
+            trace_id = self.talk.ledger.about.trace_id
+            log.exception("session", session_id=self.id, trace_id=trace_id, detail="its answers cannot be delivered")
+            connection.close(CloseCode.INTERNAL, trace_id=trace_id)
             return
         if is_finished:
             connection.close(CloseCode.DONE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from typing import TYPE_CHECKING, Final
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 _LEAVE_S: Final = 2.0
 #: So many jobs of sessions that are elsewhere are remembered.
 _MAX_MOVED: Final = 10_000
-
-log = logging.getLogger(__name__)
 
 
 def _new_id() -> str:

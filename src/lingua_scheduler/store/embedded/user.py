@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from lingua_scheduler.core.errors import EngineFailed
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.store.embedded.binary import find_binary
 from lingua_scheduler.store.embedded.locks import Lock, drop_all_locks
 from lingua_scheduler.store.embedded.options import APPENDFSYNC
@@ -34,7 +34,7 @@ _LAUNCH_AGAIN_S: Final = 1.0
 _LEAVE_S: Final = 8.0
 _LOG_BYTES_MAX: Final = 4 << 20
 
-_logger = logging.getLogger(__name__)
+log = get_log(__name__)
 
 # A child by fork without exec (multiprocessing) is not a user: it may outlive the one that it came from.
 os.register_at_fork(after_in_child=drop_all_locks)
@@ -184,7 +184,7 @@ class Embedded:
             except OSError as error:
                 if str(error) != self._complaint:
                     self._complaint = str(error)
-                    _logger.warning("the guardian of the embedded engine cannot be started: %s", error)
+                    log.warning("embedded", reason=error, detail="its guardian cannot be started")
 
     def _replace_guardian(self) -> None:
         """Starts a guardian if there is none, and hands it the lock that proved it."""

@@ -25,6 +25,7 @@ from lingua_scheduler.protocol.session import (
     TtsStarted,
     UiEvent,
 )
+from tests.support.logs import told
 from tests.unit.front.sessions.talking import (
     SESSION,
     START_MS,
@@ -224,8 +225,8 @@ def test_a_protective_cut_is_logged_by_its_session_and_never_by_what_was_said(
 ) -> None:
     machine = talk(SessionRules(cut=CutLimits(max_bytes=4_000)))
     machine.hear(chunk(0, b"hush" * 1_200, is_final=True), START_MS)
-    (record,) = caplog.records
-    assert record.getMessage() == f"session {SESSION}: 4000 bytes are too many for one utterance"
+    ((event, session_id, size),) = [(one["event"], one["session_id"], one["bytes"]) for one in told(caplog)]
+    assert (event, session_id, size) == ("cut", SESSION, 4_000)
     assert "hush" not in caplog.text
 
 
