@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from lingua_scheduler.core.meters import STAGES
 from lingua_scheduler.front.metrics import MAX_PAIRS, METRICS, OTHERS
-from tests.support.house import House
+from tests.support.house import House, eventually
 
 if TYPE_CHECKING:
     from tests.support.servers import Server
@@ -53,10 +54,68 @@ async def test_what_happened_is_counted(house: House) -> None:
     assert told(found, "lingua_http_requests_total", **route, status="200") == 1
     assert told(found, "lingua_http_requests_total", **route, status="422") == 1
     assert told(found, "lingua_dispatch_seconds_count") == 2
+    assert told(found, "lingua_dispatches_total", outcome="placed") == 1
+    assert told(found, "lingua_dispatches_total", outcome="NO_CAPABLE_NODE") == 1
+    assert told(found, "lingua_node_registrations_total", outcome="new") == 1
     assert told(found, "lingua_dispatch_seconds_bucket", le="+Inf") == 2
     assert told(found, "lingua_engine_call_seconds_count", script="done") == 1
     assert told(found, "lingua_snapshot_age_seconds") < 60
     assert told(found, "process_start_time_seconds") > 0
+
+
+async def test_how_long_each_part_took_is_told_by_nodes_and_by_the_jobs_own_times(house: House) -> None:
+    async with house.node("n1") as node:
+        await node.register()
+        placed = await house.dispatch()
+        timed = {"service_timings": {"asr_ms": 120, "nmt_ms": 40.5, "tts_ms": "soon", "dreams_ms": 7}}
+        await node.result(await node.job(), extra=timed, processing_time_ms=180)
+        await house.ended(placed["job_id"])
+    await house.post("/v1/node/register", NODE | {"node_id": "n2"})
+    other = await house.dispatch(options={"preferred_node_id": "n2"})
+    result = {"extra": {"asr_ms": 30_000, "nmt_ms": 1e300, "tts_ms": -1}}
+    said = {"job_id": other["job_id"], "attempt_id": 1, "node_id": "n2", "status": "ok", "result": result}
+    await house.post("/v1/job/done", said)
+
+    async def is_over() -> bool:
+        return told(await scrape(house), "lingua_job_total_seconds_count") == 2
+
+    await eventually(is_over)
+    found = await scrape(house)
+    counts = {stage: told(found, "lingua_job_stage_seconds_count", stage=stage) for stage in STAGES}
+    assert counts == {"asr": 2, "semantic": 0, "nmt": 1, "tts": 0, "node": 1}
+    assert told(found, "lingua_job_stage_seconds_sum", stage="asr") == pytest.approx(30.12)
+    assert told(found, "lingua_job_stage_seconds_bucket", stage="nmt", le="0.05") == 1
+    assert told(found, "lingua_job_queue_seconds_count") == 2
+    assert told(found, "lingua_job_total_seconds_sum") < 60
+
+
+async def test_nodes_that_are_refused_are_counted_by_why(house: House) -> None:
+    await house.post("/v1/node/register", NODE)
+    await house.post("/v1/node/register", NODE | {"semantic_langs": []}, status=400)
+    await house.post("/v1/node/register", NODE)
+    found = await scrape(house)
+    outcomes = {
+        labels[0][1]: number for (name, labels), number in found.items() if name == "lingua_node_registrations_total"
+    }
+    assert (outcomes["new"], sum(outcomes.values())) == (1, 3)
+    assert outcomes["INVALID_CAPABILITY_SCHEMA"] == 1
+
+
+async def test_marks_are_counted_by_what_came_of_them(house: House) -> None:
+    async with house.node("n1") as node:
+        await node.register()
+        for _ in range(2):
+            await node.say(
+                "node_error", node_id="n1", code="MODEL_NOT_AVAILABLE", message="", details={"service_type": "tts"}
+            )
+            await node.was_read()
+
+            async def is_told() -> bool:
+                return told(await scrape(house), "lingua_marks_waiting") == 0
+
+            await eventually(is_told)
+        found = await scrape(house)
+    assert [told(found, "lingua_marks_total", outcome=name) for name in ("marked", "debounced")] == [1, 1]
 
 
 async def test_sockets_are_counted_by_their_door(house: House) -> None:

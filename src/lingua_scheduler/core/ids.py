@@ -15,6 +15,7 @@ _MAX_SHOWN: Final = 40
 _CURSORS: Final = 2**64
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}").fullmatch
 _CELL: Final = re.compile(r"[a-z][a-z0-9]{0,15}").fullmatch
+_MADE: Final = re.compile(r"[a-z][a-z0-9]{0,15}\.([0-9a-f]{8})-([0-9a-f]{4})-7").match
 _JOB_ID: Final = re.compile(r"([a-z][a-z0-9]{0,15})\.[A-Za-z0-9._-]{1,111}").fullmatch
 
 
@@ -71,6 +72,12 @@ def check_code(value: object) -> str:
     if type(value) is str and len(value) == CODE_DIGITS and value.isascii() and value.isdecimal():
         return value
     raise Invalid(f"a pairing code has {CODE_DIGITS} digits, not {_shown(value)}")
+
+
+def made_at_ms(job_id: str) -> int | None:
+    """When a job's id was made, by the clock of whoever made it: a UUID of version 7 begins with that."""
+    found = _MADE(job_id)
+    return int(found[1] + found[2], 16) if found else None
 
 
 def check_cursor(value: object) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Mapping
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
+
+from lingua_scheduler.core.ids import made_at_ms
 
 #: Upper ends of the buckets, in seconds: of what takes milliseconds, and of what takes seconds.
 SHORT_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -35,6 +38,48 @@ class Histogram:
     def up_to(self) -> list[tuple[float, int]]:
         """Each bound, and how often it took that long at most; the last one is infinite."""
         return list(zip((*self.bounds_s, float("inf")), accumulate(self._counts), strict=True))
+
+
+#: What a node may say of how long each part of its work took; `node` is all of it.
+STAGES: Final = ("asr", "semantic", "nmt", "tts", "node")
+#: Nothing a node does takes longer: a greater number is a mistake, and would spoil every average.
+_MOST_STAGE_MS: Final = 3_600_000
+
+
+class JobTimes:
+    """How long jobs took, as far as one instance sees it. When a job was made its id says."""
+
+    __slots__ = ("queued", "stages", "total")
+
+    def __init__(self) -> None:
+        self.queued = Histogram(LONG_S)
+        self.total = Histogram(LONG_S)
+        self.stages = {stage: Histogram(LONG_S) for stage in STAGES}
+
+    def told(self, job_id: str, now_ms: int) -> None:
+        """Its first node has been told of it."""
+        _since(self.queued, job_id, now_ms)
+
+    def ended(self, job_id: str, at_ms: int) -> None:
+        """It is over."""
+        _since(self.total, job_id, at_ms)
+
+    def worked(self, extra: Mapping[str, Any] | None, spent_ms: object) -> None:
+        """What the node says of its own work: in `extra`, or in the `service_timings` there."""
+        extra = extra or {}
+        timed = extra.get("service_timings")
+        said = {**extra, **timed} if isinstance(timed, Mapping) else extra
+        for stage, histogram in self.stages.items():
+            took_ms = said.get(f"{stage}_ms") if stage != "node" else spent_ms or said.get("total_ms")
+            if isinstance(took_ms, int | float) and 0 <= took_ms <= _MOST_STAGE_MS:
+                histogram.add(took_ms / 1_000)
+
+
+def _since(histogram: Histogram, job_id: str, now_ms: int) -> None:
+    made_ms = made_at_ms(job_id)
+    if made_ms is not None:
+        # Two clocks may differ a little.
+        histogram.add(max(0, now_ms - made_ms) / 1_000)
 
 
 class CallMeter:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
-from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
+from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
 from lingua_scheduler.core.ids import cell_of
 from lingua_scheduler.core.letter import Letter
+from lingua_scheduler.core.meters import JobTimes
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.flows.attempts import Delivered
 from lingua_scheduler.flows.cancel import cancel
@@ -32,6 +34,7 @@ from lingua_scheduler.front.fallback import tell_fallback
 from lingua_scheduler.front.neighbours import POLLS
 from lingua_scheduler.front.recall import recall
 from lingua_scheduler.logs import get_log
+from lingua_scheduler.protocol.errors import refusal_of
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.job import read_job
 from lingua_scheduler.views.whereabouts import At, read_whereabouts
@@ -86,9 +89,13 @@ class Delivery:
         self._sessions = sessions
         self._background = Background()
         self._mailboxes = Bells()
+        self._now = now
         self.errands = Errands(now)
         #: How long it took from a caller's word to a node that has the job.
         self.durations = Durations()
+        #: How those ended that were asked for here: placed, or by the code with which they were refused.
+        self.outcomes: Counter[str] = Counter()
+        self.times = JobTimes()
         #: Jobs that are being carried from here just now.
         self._under_way: dict[str, asyncio.Event] = {}
         #: Told of which job something must be in the outbox: whoever empties it need not wait for his next look.
@@ -139,35 +146,48 @@ class Delivery:
             else:
                 untold[job_id] = placed, cargo, self._links.get(placed.node_id)
 
-        try:
-            submitted = await self._submitter.submit(
-                ask,
-                principal=principal,
-                request_id=request_id,
-                trace_id=trace_id,
-                enters=enters,
-                at_once=at_once,
-                new_id=new_id,
-                waits=waits,
-            )
-        except BaseException:
-            # Whoever asked may ask again: its node must hear of it all the same.
-            for job_id, (placed, _, _) in untold.items():
-                self.carry_soon(job_id, placed.attempt_id)
-            raise
-        if isinstance(submitted, Submitted) and submitted.is_new:
-            if submitted.job_id in untold:
-                _, cargo, known = untold[submitted.job_id]
-                submitted = await self._carried(submitted, cargo, known, ask, request_id=request_id, new_id=new_id)
-            if ask.wanted.preferred_node_id not in {"", submitted.placed.node_id}:
-                self._background.spawn(
-                    self._tell_fallback(submitted.job_id), f"telling why job {submitted.job_id} went elsewhere"
+        with self._counting_failures():
+            try:
+                submitted = await self._submitter.submit(
+                    ask,
+                    principal=principal,
+                    request_id=request_id,
+                    trace_id=trace_id,
+                    enters=enters,
+                    at_once=at_once,
+                    new_id=new_id,
+                    waits=waits,
                 )
-        if isinstance(submitted, Submitted) and self._engine.is_replicated:
-            # The node has it by now; only the promise waits.
-            await self._promise(submitted.job_id, ask, era, request_id=request_id, new_id=new_id)
-        self.durations.add((perf_counter() - began) * 1000)
+            except BaseException:
+                # Whoever asked may ask again: its node must hear of it all the same.
+                for job_id, (placed, _, _) in untold.items():
+                    self.carry_soon(job_id, placed.attempt_id)
+                raise
+            if isinstance(submitted, Submitted) and submitted.is_new:
+                if submitted.job_id in untold:
+                    _, cargo, known = untold[submitted.job_id]
+                    submitted = await self._carried(submitted, cargo, known, ask, request_id=request_id, new_id=new_id)
+                if ask.wanted.preferred_node_id not in {"", submitted.placed.node_id}:
+                    self._background.spawn(
+                        self._tell_fallback(submitted.job_id), f"telling why job {submitted.job_id} went elsewhere"
+                    )
+            if isinstance(submitted, Submitted) and self._engine.is_replicated:
+                # The node has it by now; only the promise waits.
+                await self._promise(submitted.job_id, ask, era, request_id=request_id, new_id=new_id)
+            self.durations.add((perf_counter() - began) * 1000)
+        self.outcomes["placed" if isinstance(submitted, Submitted) else submitted.code] += 1
         return submitted
+
+    @contextlib.contextmanager
+    def _counting_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.outcomes["CANCELLED"] += 1
+            raise
+        except Exception as error:
+            self.outcomes[refusal_of(error).code if isinstance(error, LinguaError) else "INTERNAL"] += 1
+            raise
 
     async def _promise(self, job_id: str, ask: Ask, era: int, *, request_id: str, new_id: str) -> None:
         """Until whoever asked may count on the job. If he does not hear that, he may ask for it again."""
@@ -317,7 +337,7 @@ class Delivery:
         if link is not None and link.epoch == at.epoch:
             return None
         if await self._neighbours.holder(at.node_id, at.epoch) == POLLS:
-            self.errands.add(cargo.errand(job_id, at.attempt_id, at.node_id))
+            self._has_told(cargo.errand(job_id, at.attempt_id, at.node_id))
             return "here"
         letter = Letter("carry", job_id, at.attempt_id, at.node_id, trace=cargo.trace_id)
         return "elsewhere" if await self._neighbours.tell_holder(at.node_id, at.epoch, letter) else None
@@ -332,8 +352,13 @@ class Delivery:
             if not link.write_all(frames_of(cargo.assignment, errand, cargo.audio or b"", link.abilities)):
                 return False
             link.took(job_id, at.attempt_id)
-            self.errands.add(errand)
+            self._has_told(errand)
         return True
+
+    def _has_told(self, errand: Errand) -> None:
+        self.errands.add(errand)
+        if errand.attempt_id == 1:
+            self.times.told(errand.job_id, self._now())
 
     def recall_soon(self, cell: str, node_id: str) -> None:
         """A node came here with what it works on: what it says of that is passed on as if it had been told here."""

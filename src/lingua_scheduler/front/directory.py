@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
@@ -48,6 +49,8 @@ class Directory:
         #: Where nodes were last seen.
         self.homes: dict[str, str] = {}
         self._telling: set[asyncio.Task[None]] = set()
+        #: How many nodes came in by this instance, by how, and how many were refused, by code.
+        self.registrations: Counter[str] = Counter()
         #: Told of each cell that was not known before.
         self.has_grown: Callable[[], None] = _nobody
 

@@ -72,6 +72,8 @@ class Hearing:
                 await self.stop(event)
             case "ended" | "refused":
                 await self.hear_end(event)
+                if event.kind == "ended":
+                    self._delivery.times.ended(event.job, event.at_ms)
             case "lost" | "cut_off":
                 await self.hang_up(event)
             case "mass_silence":

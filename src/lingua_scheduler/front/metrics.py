@@ -18,6 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from lingua_scheduler.core.meters import Histogram
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Iterable, Iterator
 
     from prometheus_client.core import Metric as Family
@@ -88,6 +89,10 @@ def _sockets(desk: Desk, number: Callable[[Socket], float]) -> Samples:
     for kind, socket in desk.sockets:
         totals[kind] += number(socket)
     return [((kind,), total) for kind, total in totals.items()]
+
+
+def _by_name(counted: Counter[str]) -> Samples:
+    return [((name,), number) for name, number in counted.items()]
 
 
 def _failed_calls(desk: Desk) -> Samples:
@@ -246,6 +251,41 @@ METRICS: Final[tuple[Metric, ...]] = (
         lambda desk: [((), desk.delivery.durations.histogram)],
     ),
     Metric(
+        "lingua_dispatches_total",
+        "counter",
+        "Jobs that were asked for here: placed, or by the code with which they were refused.",
+        ("outcome",),
+        lambda desk: _by_name(desk.delivery.outcomes),
+    ),
+    Metric(
+        "lingua_job_queue_seconds",
+        "histogram",
+        "From a caller's word until the first node was told of the job, by the instance that told it.",
+        (),
+        lambda desk: [((), desk.delivery.times.queued)],
+    ),
+    Metric(
+        "lingua_job_stage_seconds",
+        "histogram",
+        "What nodes say of how long a part of their work took; `node` is all of it.",
+        ("stage",),
+        lambda desk: [((stage,), times) for stage, times in desk.delivery.times.stages.items()],
+    ),
+    Metric(
+        "lingua_job_total_seconds",
+        "histogram",
+        "From a caller's word until the job ended, however it did, by the instance that passed that on.",
+        (),
+        lambda desk: [((), desk.delivery.times.total)],
+    ),
+    Metric(
+        "lingua_node_registrations_total",
+        "counter",
+        "Nodes that came in: new, resync, new_process, continued, renewed; or the code with which they were refused.",
+        ("outcome",),
+        lambda desk: _by_name(desk.directory.registrations),
+    ),
+    Metric(
         "lingua_http_requests_total",
         "counter",
         "Requests that were answered; a path that nobody knows is `unknown`.",
@@ -297,6 +337,20 @@ METRICS: Final[tuple[Metric, ...]] = (
         lambda desk: _one(desk.stats.letters),
     ),
     Metric(
+        "lingua_marks_total",
+        "counter",
+        "Broken services that the engine was told of: marked, debounced (a moment ago), limited, or refused.",
+        ("outcome",),
+        lambda desk: _by_name(desk.marker.told),
+    ),
+    Metric(
+        "lingua_marks_waiting",
+        "gauge",
+        "Broken services that the engine is to be told of.",
+        (),
+        lambda desk: _one(desk.marker.waiting),
+    ),
+    Metric(
         "lingua_marks_dropped_total",
         "counter",
         "Broken services that were not marked because there were too many at once.",
@@ -322,7 +376,7 @@ METRICS: Final[tuple[Metric, ...]] = (
 
 #: What the first scheduler called them, and what to look at here.
 SUCCESSORS: Final = (
-    ("node_registration_total{status}", '`lingua_engine_call_seconds_count{script="register"}`, `lingua_fleet_nodes`'),
+    ("node_registration_total{status}", "`lingua_node_registrations_total{outcome}`"),
     ("node_heartbeat_latency_ms", '`lingua_engine_call_seconds{script="heartbeat"}`, in seconds'),
     ("pool_query_total", "`lingua_fleet_reservation_tries_total`, `lingua_fleet_pool_empty_total`"),
     ("node_selection_total{result}", "`lingua_fleet_reservations_total`, `lingua_fleet_jobs_refused_total`"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.loops.loop import Loop
 
 if TYPE_CHECKING:
@@ -26,6 +28,13 @@ class Marker(Loop):
         self._seen: dict[tuple[str, str, str], None] = {}
         #: What was not remembered because there was too much of it.
         self.dropped = 0
+        #: What came of those that were told: made, made a moment ago, or too many.
+        self.told: Counter[str] = Counter()
+
+    @property
+    def waiting(self) -> int:
+        """How many are to be told."""
+        return len(self._seen)
 
     def saw(self, node_id: str, service: str = "", service_type: str = "") -> None:
         """A service of a node did not work. The same twice before it is told is once."""
@@ -43,6 +52,7 @@ class Marker(Loop):
         if not self._seen:
             return False
         first = next(iter(self._seen))
-        await self._mark(*first)
+        answer = await self._mark(*first)
+        self.told[answer.code if isinstance(answer, Refusal) else type(answer).__name__.lower()] += 1
         del self._seen[first]
         return bool(self._seen)

@@ -78,10 +78,16 @@ async def finish(desk: Desk, request: Request) -> Said:
     moved = await done(desk.engine, *_named(said), result=text, result_ttl_ms=desk.result_ttl_ms)
     if not isinstance(moved, Refusal):
         desk.delivery.over(said.job_id, said.attempt_id, said.node_id)
+        _time(desk, said.result or {})
         return FailAnswer(ok=True, state=moved.state, attempt_id=said.attempt_id)
     if kept:
         await erase_audio(desk.engine, kept)
     return moved
+
+
+def _time(desk: Desk, result: dict[str, Any]) -> None:
+    extra = result.get("extra")
+    desk.delivery.times.worked(extra if isinstance(extra, dict) else None, result.get("processing_time_ms"))
 
 
 async def _keep_speech(desk: Desk, said: DoneRequest) -> str | Refusal:

@@ -41,7 +41,13 @@ _ABLE: Final = ("semantic_langs", "asr_langs", "nmt_pairs", "tts_langs", "servic
 
 
 async def take_in(directory: Directory, node_id: str, **words: Any) -> Registered | Refusal:  # noqa: ANN401
-    """Register a node in its cell. `words` are those of `register`."""
+    """Register a node in its cell, and count how that went. `words` are those of `register`."""
+    answer = await _take_in(directory, node_id, **words)
+    directory.registrations[answer.code if isinstance(answer, Refusal) else answer.how.lower()] += 1
+    return answer
+
+
+async def _take_in(directory: Directory, node_id: str, **words: Any) -> Registered | Refusal:  # noqa: ANN401
     engine = directory.engine
     pairs, full, tries = _pairs_of(words), None, 0
     while True:

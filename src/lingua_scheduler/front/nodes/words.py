@@ -134,7 +134,9 @@ class Words:
             result=result_text(message, kept),
             result_ttl_ms=self._result_ttl_ms,
         )
-        if isinstance(answer, Refusal) and kept:
+        if not isinstance(answer, Refusal):
+            self._delivery.times.worked(message.extra, message.processing_time_ms)
+        elif kept:
             await erase_audio(self._engine, kept)
         return _refusal(answer)
 
