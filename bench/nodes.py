@@ -75,6 +75,13 @@ class Node:
         """A heartbeat, as often as the scheduler asks for it."""
         self._socket.write(b'{"type":"node_heartbeat","node_id":"%b","health":"ready"}' % self._node_id.encode())
 
+    def cry(self, service: str) -> None:
+        """A model is not there: one of those that speak."""
+        self._socket.write(
+            b'{"type":"node_error","node_id":"%b","code":"MODEL_NOT_AVAILABLE","message":"",'
+            b'"details":{"service_id":"%b","service_type":"tts"}}' % (self._node_id.encode(), service.encode())
+        )
+
     @property
     def is_gone(self) -> bool:
         """Whether the server has closed its socket."""

@@ -20,12 +20,19 @@ def show(found: dict[str, Any], console: Console) -> None:
             table.add_row(f"at the {way} instance as its node", *(str(took) for took in times.values()))
         table.caption = f"added by the other instance: {found['cross_instance_added_p50_ms']} ms in the median (≤ 3)"
         console.print(table)
-    plain = Table("what", "")
-    for name, value in found.items():
-        if value is not None and name not in {"complete_job_ms", "cross_instance_added_p50_ms", "seconds"}:
-            plain.add_row(name.replace("_", " "), _text(value))
+    shown = {"complete_job_ms", "cross_instance_added_p50_ms"}
+    plain = rows({name: value for name, value in found.items() if name not in shown})
     if plain.row_count:
         console.print(plain)
+
+
+def rows(found: dict[str, Any]) -> Table:
+    """A figure in each row, of those that there are."""
+    table = Table("what", "")
+    for name, value in found.items():
+        if value is not None and name != "seconds":
+            table.add_row(name.replace("_", " "), _text(value))
+    return table
 
 
 def _text(value: Any) -> str:  # noqa: ANN401

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 from lingua_scheduler.core.records import Standing
@@ -55,7 +56,8 @@ async def test_fencing_stops_and_an_alarm_says_so(
     async def is_told() -> bool:
         nonlocal told
         told += capfd.readouterr().err
-        return "4 nodes are silent at once, and 2 are heard: nobody is given up" in told
+        found = [json.loads(line) for line in told.splitlines()]
+        return ("mass_silence", 4) in [(one["event"], one.get("number")) for one in found]
 
     await eventually(is_told)
     beating.cancel()

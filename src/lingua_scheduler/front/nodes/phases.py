@@ -256,8 +256,10 @@ class Live:
         return [] if found is None else [Mark(*found)]
 
     def _trouble(self, message: NodeError) -> list[Act]:
-        # Its other words may tell what was said.
-        return [*self._missing(message), Note(f"it has trouble: {code_in(message.code) or 'it does not say which'}")]
+        # Of a mark its flow tells when it is made: all nodes may cry at once, and again and again. And other words than
+        # its code may tell what was said.
+        missing = self._missing(message)
+        return missing or [Note(f"it has trouble: {code_in(message.code) or 'it does not say which'}")]
 
     def entered(self, enter: Enter, answer: Registered) -> list[Act]:
         """The engine has taken the node in again."""

@@ -1,0 +1,1 @@
+"""What may happen beside dispatching, and what that may cost it."""
