@@ -139,6 +139,8 @@ class PresenceKeeper(Loop):
                 if not await strike_out(self._engine, instance_id, await self._enlist(instance_id)):
                     await self._left(instance_id)
         except TimeoutError:
-            log.warning("instance %s ends, and could not say so within %g s", instance_id, _GOODBYE_S)
+            log.warning(
+                "vanish", instance_id=instance_id, detail=f"it ends, and could not say so within {_GOODBYE_S:g} s"
+            )
         except (DependencyDown, OutcomeUnknown) as away:
             log.warning("vanish", instance_id=instance_id, reason=away, detail="it ends, and could not say so")
