@@ -11,6 +11,7 @@ from lingua_scheduler.config.old_keys import OLD_KEYS
 from lingua_scheduler.config.settings import ORDER, Settings
 from lingua_scheduler.core.attempt_end import CAUSES
 from lingua_scheduler.core.job_state import ENDS, MOVES, STATES
+from lingua_scheduler.core.notice import KEPT_MS, KINDS, MAX_KEPT
 from lingua_scheduler.core.reasons import AGAINST, SPECIAL, WISHES
 from lingua_scheduler.core.refusal import CODES, Breakdown
 from lingua_scheduler.front.metrics import METRICS, SUCCESSORS
@@ -49,7 +50,7 @@ REQUESTS_INTRO: Final = """\
 What lives outside the cells has a slot of its own: a request id that came with a job, `{example}`, where `anyone` is
 whoever sent it; a session, `{{sess:room-888}}`; a pairing code, `{{code:123456}}`; audio,
 `{{audio:7f3a}}`; what is counted together, `{{rate:anyone}}`; an instance, `{{inst:web-7-1f}}`. The
-directory, `{{dir}}`, and the dead letters, `{{dlq}}`, have one slot each for all."""
+directory, `{{dir}}`, the dead letters, `{{dlq}}`, and the feed of notices, `{{feed}}`, have one slot each for all."""
 
 METRICS_INTRO: Final = """\
 `GET /metrics` tells them in Prometheus' text format, to whoever has a token of the scope `metrics` or `admin`
@@ -84,6 +85,21 @@ lingua log-level front.door default      # as the settings have it
 Over HTTP it is `GET /v1/log-levels` and `POST /v1/log-level`. Each change is itself in the log (`log_level`), with
 the name of the token. Libraries are never let say more than warnings: at their own `debug` some write down what
 travels. A line that is not wanted costs one look at a flag: `./dev bench guard` says how much that is of a job."""
+
+EVENTS_INTRO: Final = """\
+What happened to a fleet, for people: `GET /api/v1/events`, `lingua events [--follow]`. The newest {most} are kept, for
+{days} days after the last. They are written in the background and decide nothing: while the engine is away up to 1000
+of each instance wait, and what is more is dropped and counted (`lingua_events_dropped_total`).
+
+An event has an `id` (give the last one as `after`, and you get what came since), `at_ms` by the engine's clock, its
+`kind`, what it is `about`, a `detail` in words, and the `instance_id` of the scheduler that wrote it. What an operator
+did also has `who` (the name of his credential, never the token; empty if there are no tokens), `where` he came from
+and the `outcome`: `ok` or the code of the refusal. Names come from nodes and callers: they are text, never markup.
+
+What a script did is told by whoever got its answer, or took it out of the outbox. How nodes and pairs stand is
+compared at every look at the fleet (`loops.snapshot_interval_ms`), so what came and went between two looks is not told,
+and of more than ten at once there is one event for all. Of what several instances see one event is kept. That a mark
+has ended is told by the instance that made it; if that has ended, it is not told: the mark ends all the same."""
 
 STATES_INTRO: Final = """\
 A job begins as `{start}` and ends in exactly one of {ends}. An end is final. Any
@@ -359,12 +375,20 @@ def logs() -> str:
     )
 
 
+def events() -> str:
+    """docs/events.md: what can happen."""
+    rows = ((f"`{kind}`", about, means) for kind, (about, means) in KINDS.items())
+    intro = EVENTS_INTRO.format(most=MAX_KEPT, days=KEPT_MS // 86_400_000)
+    return page("# Events", intro, table(("kind", "about", "what it means"), rows))
+
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "config.md": config,
     "keys.md": keys,
     "job-states.md": job_states,
     "refusals.md": refusals,
     "metrics.md": metrics,
+    "events.md": events,
     "reasons.md": reasons,
     "logs.md": logs,
 }

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from lingua_scheduler.core.clock import Clock
 from lingua_scheduler.core.new_ids import new_instance_id
 from lingua_scheduler.flows.doubt import doubt, doubt_first
-from lingua_scheduler.flows.mark import mark
+from lingua_scheduler.flows.mark import Marked, mark
 from lingua_scheduler.front.auth import Auth
 from lingua_scheduler.front.delivery import Delivery
 from lingua_scheduler.front.desk import Desk
@@ -37,6 +38,7 @@ from lingua_scheduler.front.survey import Survey
 from lingua_scheduler.logs.levels import Levels
 from lingua_scheduler.loops.auditor import Auditor
 from lingua_scheduler.loops.catalog_refresher import CatalogRefresher
+from lingua_scheduler.loops.chronicler import Chronicler
 from lingua_scheduler.loops.keeper import Keeper
 from lingua_scheduler.loops.marker import Marker
 from lingua_scheduler.loops.postman import Postman
@@ -84,14 +86,20 @@ class App:
             engine, settings.cell.name, settings.rules(), settings.jobs.policy, self.instance_id, self.directory
         )
         self.marker = Marker(self._mark, settings.loops.relay_interval_ms)
+        self.clock = Clock()
+        self.chronicler = Chronicler(engine, self.instance_id, self.clock)
+        #: Told of every mark that was made: whose, which, and until when.
+        self.on_mark: Callable[[str, str, int], None] = lambda _node_id, _service, _until_ms: None
         self.catalog = CatalogRefresher(settings.catalog)
         self.levels = Levels(settings.logs)
         self.auditor = Auditor(engine, lambda: self.directory.cells, settings.loops.audit_interval_ms, again_ms=1_000)
 
-    async def _mark(self, node_id: str, service: str, service_type: str) -> object:
-        return await self.directory.at_home(
+    async def _mark(self, node_id: str, service: str, service_type: str) -> None:
+        answer = await self.directory.at_home(
             node_id, lambda cell: mark(self.engine, cell, node_id, service, service_type)
         )
+        if isinstance(answer, Marked):
+            self.on_mark(node_id, service or service_type, answer.until_ms)
 
 
 def replication_of(settings: Settings) -> Replication | None:
@@ -151,6 +159,7 @@ async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[Tender]:
     async def hear(event: Event) -> None:
         app.submitter.hear(event)
         await hand_over(event)
+        app.chronicler.hear(event)
 
     loops = app.settings.loops
 
@@ -199,10 +208,13 @@ def desk_of(app: App) -> Desk:
         marker=app.marker,
         catalog=app.catalog,
         auditor=app.auditor,
+        chronicler=app.chronicler,
         auth=Auth(settings.auth),
         levels=app.levels,
         instance_id=app.instance_id,
+        clock=app.clock,
     )
+    app.on_mark = desk.changes.marked
     desk.sessions = Sessions(desk)
     desk.hints = Hints(engine, desk.sessions, desk.neighbours)
     desk.delivery = Delivery(engine, desk.links, app.submitter, desk.hints, desk.neighbours, desk.clock)
@@ -225,6 +237,7 @@ async def among_others(app: App, desk: Desk, presence: PresenceKeeper, keeper: K
         timeout_ms=settings.inbox_block_ms + app.settings.engine.call_timeout_ms,
     )
     loops, letters = app.settings.loops, Letters(desk, app.submitter.hear, keeper.wake)
+    note = app.chronicler.note
     postman = Postman(
         engine,
         desk.instance_id,
@@ -232,17 +245,25 @@ async def among_others(app: App, desk: Desk, presence: PresenceKeeper, keeper: K
         hand_over=letters.hear,
         re_route=letters.hear,
         ring=partial(await_letter, bell, desk.instance_id, settings.inbox_block_ms),
+        buried=lambda parcel, reason: note("dead_letter", parcel.id, f"{parcel.letter.kind}: {reason}"),
     )
     undertaker = Undertaker(
-        engine, loops.inherit_interval_ms, settings.presence_beat_ms, postman, partial(bereave, desk)
+        engine,
+        loops.inherit_interval_ms,
+        settings.presence_beat_ms,
+        postman,
+        partial(bereave, desk),
+        lambda instance_id: note("instance_went", instance_id, "nothing was heard of it any more", seen=True),
     )
     desk.hints.on_gone = undertaker.hear
     async with bell, Ear(app.url, desk.hints.hear, *desk.hints.channels):
         await presence.begin((settings.presence_ttl_ms + settings.presence_beat_ms) / 1000, is_dead)
         # If a process before had this name, nobody else will ever find that it is gone.
         await bereave(desk, desk.instance_id)
+        note("instance_came", desk.instance_id, f"{desk.url}, version {desk.describe().version}")
         async with presence, postman, undertaker:
             yield
+        note("instance_went", desk.instance_id, "it was asked to stop", seen=True)
 
 
 class Serving:
@@ -289,6 +310,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
             refill=refill,
             clock=desk.clock,
             settle_ms=settings.nodes.heartbeat_interval_ms,
+            tell=lambda kind: app.chronicler.note(kind, app.instance_id),
         )
         app.submitter.ask_before_a_final_no(watcher.is_refilling)
         engine.on_new_socket = watcher.wake
@@ -298,6 +320,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
         desk.started_at_ms = desk.clock()
         desk.url = url_of(bound)
         async with (
+            app.chronicler,
             among_others(app, desk, presence, keeper),
             looking_after(app, desk.hearing.hear) as tender,
             keeper,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,9 +12,12 @@ from typer.testing import CliRunner
 
 from lingua_scheduler.core.errors import LinguaError
 from lingua_scheduler.operate.cli import app
+from tests.support.house import LINGUA, eventually
+from tests.support.people import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from typer.testing import Result
 
@@ -154,3 +158,39 @@ async def test_one_look_at_the_top(house: House, lingua: Lingua) -> None:
 
 async def test_whom_nobody_answers_is_told_in_a_line(lingua: Lingua) -> None:
     assert "no scheduler answers at http://127.0.0.1:1" in await refused(lingua, "top", "--url", "127.0.0.1:1")
+
+
+async def test_events_are_listed_in_lines_of_which_nothing_is_markup(house: House, lingua: Lingua) -> None:
+    await house.post("/v1/node/register", NODE)
+    await house.stats()
+    await lingua("nodes", "drain", "[red]x")
+    await lingua("nodes", "drain", "n1")
+    found: dict[str, Any] = {}
+
+    async def are_there() -> bool:
+        found.update(await told(lingua, "events"))
+        return {"pair_empty"} <= {event["kind"] for event in found["events"]}
+
+    await eventually(are_there)
+    kinds = [event["kind"] for event in found["events"]]
+    assert kinds == ["instance_came", "node_joined", "admin_drain", "admin_drain", "pair_empty"]
+    text = await shown(lingua, "events")
+    assert [line.split()[2] for line in text.splitlines()] == kinds
+    assert "by somebody without a name from 127.0.0.1: ok" in text
+    assert "[red]x" in text
+    last = await told(lingua, "events", "--limit", "1")
+    assert [event["id"] for event in last["events"]] == [found["last"]]
+
+
+async def test_whoever_follows_the_events_is_told_of_what_comes(house: House, tmp_path: Path) -> None:
+    following = await asyncio.create_subprocess_exec(
+        LINGUA, "events", "--follow", "--json", "--url", house.url, stdout=asyncio.subprocess.PIPE, cwd=tmp_path
+    )
+    assert following.stdout is not None
+    async with asyncio.timeout(PATIENCE_S):
+        assert json.loads(await following.stdout.readline())["kind"] == "instance_came"
+        await house.post("/v1/node/register", NODE)
+        event = json.loads(await following.stdout.readline())
+    assert (event["kind"], event["about"]) == ("node_joined", "n1")
+    following.send_signal(signal.SIGINT)
+    assert await following.wait() == 0

@@ -61,7 +61,7 @@ async def lose(world: World, node_id: str) -> None:
 
 async def test_an_empty_cell_has_nothing_of_anything(world: World) -> None:
     fleet = await fleet_of(world)
-    assert fleet == Fleet(T0, standing(), Slots(0, 0, 0), [], 0, 0, fleet.counts)
+    assert fleet == Fleet(T0, standing(), Slots(0, 0, 0), [], 0, 0, fleet.counts, [])
     assert fleet.counts == await read_counts(world.engine, CELL)
 
 
@@ -86,7 +86,12 @@ async def test_a_cell_is_told_in_numbers(world: World) -> None:
         in_flight=1,
         waiting=1,
         counts=fleet.counts,
+        nodes=fleet.nodes,
     )
+    assert sorted(fleet.nodes, key=lambda node: node.node_id) == [
+        NodeSlots("n1", 2, 2, 1, Standing.full),
+        NodeSlots("n2", 0, 5, 2, Standing.available),
+    ]
     assert (fleet.counts, fleet.counts.accepted) == (await read_counts(world.engine, CELL), 2)
 
 

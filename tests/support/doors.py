@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lingua_scheduler.config import load
+from lingua_scheduler.core.clock import Clock
 from lingua_scheduler.flows.mark import mark
 from lingua_scheduler.front.auth import Auth
 from lingua_scheduler.front.desk import Desk
@@ -23,6 +24,7 @@ from lingua_scheduler.front.submit import Submitter
 from lingua_scheduler.logs.levels import Levels
 from lingua_scheduler.loops.auditor import Auditor
 from lingua_scheduler.loops.catalog_refresher import CatalogRefresher
+from lingua_scheduler.loops.chronicler import Chronicler
 from lingua_scheduler.loops.marker import Marker
 from lingua_scheduler.store.engine import Engine
 
@@ -68,7 +70,7 @@ async def open_door(
         rules = msgspec.msgpack.encode(settings.rules())
         engine = await Engine.connect(url, f"test:{secrets.token_hex(6)}", rules)
         await stack.enter_async_context(engine)
-        directory = Directory(engine, "c0")
+        directory, clock = Directory(engine, "c0"), Clock()
         desk = Desk(
             engine=engine,
             directory=directory,
@@ -78,9 +80,11 @@ async def open_door(
             marker=Marker(partial(mark, engine, "c0"), 1_000),
             catalog=CatalogRefresher(settings.catalog),
             auditor=Auditor(engine, lambda: ("c0",), 1_000, again_ms=10),
+            chronicler=Chronicler(engine, "instance-1", clock),
             auth=Auth(settings.auth),
             levels=Levels(settings.logs),
             instance_id="instance-1",
+            clock=clock,
         )
         door = Door(desk, routes, serve_node=serve_node, serve_session=serve_session)
         server = await stack.enter_async_context(Server(door, bind("127.0.0.1", 0), settings.server))

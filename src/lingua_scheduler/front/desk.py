@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from lingua_scheduler.core.clock import Clock
 from lingua_scheduler.core.letter import Presence
 from lingua_scheduler.front.buckets import Buckets
+from lingua_scheduler.front.changes import Changes
 from lingua_scheduler.front.metrics import Metrics
 from lingua_scheduler.front.neighbours import Neighbours
 from lingua_scheduler.front.nodes.links import Links
@@ -21,6 +21,7 @@ from lingua_scheduler.front.stats import Stats
 
 if TYPE_CHECKING:
     from lingua_scheduler.config import Settings
+    from lingua_scheduler.core.clock import Clock
     from lingua_scheduler.core.limits import Limits
     from lingua_scheduler.front.auth import Auth
     from lingua_scheduler.front.delivery import Delivery
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.logs.levels import Levels
     from lingua_scheduler.loops.auditor import Auditor
     from lingua_scheduler.loops.catalog_refresher import CatalogRefresher
+    from lingua_scheduler.loops.chronicler import Chronicler
     from lingua_scheduler.loops.marker import Marker
     from lingua_scheduler.store.engine import Engine
 
@@ -52,18 +54,20 @@ class Desk:
     marker: Marker
     catalog: CatalogRefresher
     auditor: Auditor
+    chronicler: Chronicler
     auth: Auth
     levels: Levels
     instance_id: str
+    #: The engine's time. Whoever watches the engine sets it.
+    clock: Clock
     #: Where a browser finds this instance.
     url: str = ""
     started_at_ms: int = 0
-    #: The engine's time. Whoever watches the engine sets it.
-    clock: Clock = field(default_factory=Clock)
     links: Links = field(default_factory=Links)
     stats: Stats = field(default_factory=Stats)
     buckets: Buckets = field(init=False)
     neighbours: Neighbours = field(init=False)
+    changes: Changes = field(init=False)
     #: These need a desk themselves, so they come last.
     sessions: Sessions = field(init=False)
     hints: Hints = field(init=False)
@@ -85,6 +89,7 @@ class Desk:
     def __post_init__(self) -> None:
         self.buckets = Buckets(self.engine, self.settings)
         self.metrics = Metrics(self)
+        self.changes = Changes(self.directory, self.chronicler)
         self.neighbours = Neighbours(self.engine, self.directory, self.instance_id)
 
     def describe(self) -> Presence:

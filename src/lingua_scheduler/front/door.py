@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
+from lingua_scheduler.core.notice import ADMIN
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.front.auth import SUBPROTOCOL, Peer, Principal, token_in
 from lingua_scheduler.front.origins import ONE_HOST, Origins
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     Scope = Mapping[str, Any]
     Serve = Callable[[Desk, Socket, Peer], Awaitable[None]]
 
+#: The outcome of an act that was not refused.
+_DONE: Final = "ok"
 _EVERYBODY: Final = Principal("", frozenset())
 _MAX_SHOWN: Final = 80
 _NO_CONTENT: Final = 204
@@ -106,7 +109,7 @@ class Door:
                 if exchange.is_left and request.waits:
                     exchange.leave()
                     return
-                said = await route.handle(self._desk, request)
+                said = await self._act(exchange, route, request)
             if route.begins and self._desk.is_draining.is_set():
                 exchange.let_go()
             self._say(exchange, said)
@@ -119,6 +122,23 @@ class Door:
                 raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told, and the log
             self._say(exchange, _failed(error, exchange))
+
+    async def _act(self, exchange: Exchange, route: Route, request: Request) -> Said:
+        """Let the route answer; what an operator did goes into the feed of events, however it ended."""
+        if not (route.act and request.principal.is_admin):
+            return await route.handle(self._desk, request)
+        outcome = "INTERNAL"
+        try:
+            said = await route.handle(self._desk, request)
+            outcome = said.code if isinstance(said, Refusal) else _DONE
+        except (Invalid, LinguaError) as error:
+            outcome = (error.refusal if isinstance(error, Invalid) else refusal_of(error)).code
+            raise
+        finally:
+            on = request.named.get(route.acts_on) or str(getattr(request.message, route.acts_on, ""))
+            who, where = request.principal.name, exchange.client
+            self._desk.chronicler.note(ADMIN + route.act, on, who=who, where=where, outcome=outcome)
+        return said
 
     def _look(self, exchange: Exchange) -> Said | tuple[Route, Request]:
         """What is asked, and by whom; or why nobody hears it."""

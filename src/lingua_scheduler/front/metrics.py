@@ -358,6 +358,13 @@ METRICS: Final[tuple[Metric, ...]] = (
         lambda desk: _one(desk.marker.dropped),
     ),
     Metric(
+        "lingua_events_dropped_total",
+        "counter",
+        "Events that are not in the feed because there were too many at once: docs/events.md.",
+        (),
+        lambda desk: _one(desk.chronicler.dropped),
+    ),
+    Metric(
         "lingua_snapshot_age_seconds",
         "gauge",
         "How old the last look at the fleet is.",

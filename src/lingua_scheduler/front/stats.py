@@ -44,6 +44,7 @@ class Stats:
         #: The last good snapshot, and what it was made of.
         self.last: StatsAnswer | None = None
         self.counts: Counts | None = None
+        self.fleet: Fleet | None = None
         self.dead_letters: int | None = None
         #: In the inbox of this instance.
         self.letters: int | None = None
@@ -77,6 +78,8 @@ class Stats:
         made = await asyncio.shield(self._making)
         if isinstance(made, StatsAnswer):
             await chart(desk.engine, _point(made))
+        if self.fleet is not None:
+            await desk.changes.see(self.fleet)
         return made
 
     def _made(self, task: asyncio.Task[StatsAnswer | Refusal]) -> None:
@@ -96,7 +99,7 @@ class Stats:
         everybody = await see_instances(desk)
         there = [seen.presence for seen in everybody if seen.presence is not None]
         self.letters = next((seen.letters for seen in everybody if seen.instance_id == desk.instance_id), 0)
-        self.counts, self.dead_letters = fleet.counts, dead.total
+        self.fleet, self.counts, self.dead_letters = fleet, fleet.counts, dead.total
         problems = [*_problems(fleet, dead.total), *_problems_of_catalog(desk)][:_MAX_PROBLEMS]
         return StatsAnswer(
             generated_at_ms=desk.clock(),

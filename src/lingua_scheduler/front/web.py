@@ -108,6 +108,10 @@ class Route:
     asks_engine: bool = True
     #: Begins work, or asks for some: nothing for an instance that is about to stop.
     begins: bool = False
+    #: What an operator does here, as the feed of events calls it, if he changes anything.
+    act: str = ""
+    #: What he does it to: a name in the braces of the path, or a field of the message.
+    acts_on: str = ""
 
 
 def refused(

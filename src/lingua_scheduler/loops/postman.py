@@ -56,14 +56,19 @@ class Postman(Loop):
         re_route: HandOver,
         ring: Callable[[str], Awaitable[None]],
         pauses_ms: tuple[int, int] = (100, 10_000),
+        buried: Callable[[Parcel, str], None] = lambda _parcel, _reason: None,
     ) -> None:
-        """`interval_ms`: how often it looks while nobody can ring. `pauses_ms`: the first and the longest."""
+        """`interval_ms`: how often it looks while nobody can ring. `pauses_ms`: the first and the longest.
+
+        `buried` is told which letter is a dead letter now, and why.
+        """
         super().__init__(interval_ms)
         self.instance_id = instance_id
         self._engine = engine
         self._hand_over = hand_over
         self._re_route = re_route
         self._ring = ring
+        self._buried = buried
         self._pauses_s = (pauses_ms[0] / 1000, pauses_ms[1] / 1000)
         #: Everything that is taken and not settled: it is on its way, or has its pause, or is about to be settled.
         self._held: set[str] = set()
@@ -193,6 +198,8 @@ class Postman(Loop):
             buried = await bury(self._engine, parcel, reason)
             if isinstance(buried, Refusal):
                 raise refused(buried)
+            if buried.is_new:
+                self._buried(parcel, reason)
             log.error("bury", kind=parcel.letter.kind, letter=parcel.id, reason=reason, detail="a dead letter now")
         await settle(self._engine, parcel.instance, parcel.number)
 

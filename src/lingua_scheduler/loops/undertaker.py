@@ -36,9 +36,14 @@ class Undertaker(Loop):
         beat_ms: int,
         postman: Postman,
         bereave: Callable[[str], Awaitable[None]],
+        struck: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`bereave` is told who is gone before he is struck out, perhaps more than once, and by several."""
+        """`bereave` is told who is gone before he is struck out, perhaps more than once, and by several.
+
+        `struck` is told who was struck out.
+        """
         super().__init__(interval_ms)
+        self._struck = struck
         self._bereave = bereave
         self._bereaved: set[str] = set()
         self._engine = engine
@@ -70,6 +75,7 @@ class Undertaker(Loop):
                 more = True
             elif await strike_out(self._engine, instance_id, beat):
                 self._bereaved.discard(instance_id)
+                self._struck(instance_id)
                 log.warning(
                     "close_inbox", instance_id=instance_id, detail="it is gone, and none of its letters is left"
                 )

@@ -42,8 +42,9 @@ class Watcher(Loop):
         refill: Callable[[Collection[str]], Awaitable[None]],
         clock: Clock,
         settle_ms: int = 0,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`cells` are those that are watched; `refill` is told which were emptied.
+        """`cells` are those that are watched; `refill` is told which were emptied; `tell`, what happened, in a word.
 
         `settle_ms`: for so long nodes may come back by themselves that nobody here holds.
         """
@@ -54,6 +55,7 @@ class Watcher(Loop):
         self._refill = refill
         self._clock = clock
         self._settle_ms = settle_ms
+        self._tell = tell
         self._births: dict[str, int] = {}
         self._reigns: dict[str, int] = {}
         self._entering = asyncio.Lock()
@@ -95,6 +97,7 @@ class Watcher(Loop):
         emptied = [cell for cell in births if self._births.get(cell, births[cell]) != births[cell]]
         if emptied:
             log.warning("watcher", reason="the engine was emptied", detail="nodes and sessions are entered again")
+            self._tell("engine_emptied")
             self._settled_ms = self._clock.local() + self._settle_ms
             await self._refill(emptied)
         self._births |= births
@@ -106,5 +109,6 @@ class Watcher(Loop):
         if fallen:
             reason = "another server has taken over the engine, or it was restarted"
             log.warning("watcher", reason=reason, detail="nodes and sessions are entered again")
+            self._tell("engine_taken_over")
             await self._refill(fallen)
         self._reigns = reigns

@@ -78,6 +78,10 @@ class Operator:
         """The fleet in numbers."""
         return self._ask("GET", "/api/v1/stats")
 
+    def events(self, after: str, limit: int) -> dict[str, Any]:
+        """What happened to the fleet after that event; after none: the last."""
+        return self._ask("GET", f"/api/v1/events?{urlencode({'after': after, 'limit': str(limit)})}")
+
     def explain_pair(self, src: str, tgt: str, *, tts: bool) -> dict[str, Any]:
         """Who could take such a job now: all of the fleet."""
         asked = {"src": src, "tgt": tgt, "require_tts": "true" if tts else "false"}

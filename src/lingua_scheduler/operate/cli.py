@@ -15,7 +15,7 @@ from rich.table import Table
 from lingua_scheduler.config import ConfigError, load
 from lingua_scheduler.config.load import LEAVES
 from lingua_scheduler.core.errors import LinguaError
-from lingua_scheduler.operate.commands import dlq, fleet, jobs, logs, nodes, top
+from lingua_scheduler.operate.commands import dlq, events, fleet, jobs, logs, nodes, top
 from lingua_scheduler.operate.commands.options import AsJson  # noqa: TC001 - as above
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ app.add_typer(new_app, name="new")
 app.add_typer(nodes.app, name="nodes")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(dlq.app, name="dlq")
-for _command in (top.top, fleet.pools, fleet.explain, fleet.instances, logs.log_level):
+for _command in (top.top, events.events, fleet.pools, fleet.explain, fleet.instances, logs.log_level):
     app.command()(_command)
 
 

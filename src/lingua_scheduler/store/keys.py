@@ -131,7 +131,8 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
 
 #: What lives outside every cell, in a slot of its own: the tag names a request, `{req:principal:id}`, a session,
 #: `{sess:id}`, a pairing code, `{code:123456}`, audio, `{audio:ref}`, what is counted together, `{rate:name}`, or an
-#: instance, `{inst:id}`. The directory, `{dir}`, and the dead letters, `{dlq}`, have one for all of them.
+#: instance, `{inst:id}`. The directory, `{dir}`, the dead letters, `{dlq}`, and the feed of notices, `{feed}`, have one
+#: for all of them.
 OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
     Key(
         "claim",
@@ -216,6 +217,13 @@ OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
         "until replayed or deleted",
     ),
     Key("dead_ids", "zset", "", "dead letter id: 0; the order of `dead`", "as `dead`"),
+    Key(
+        "notices",
+        "stream",
+        "",
+        "what happened to the fleet, for people, `notice` each (msgpack, `Notice`); the newest 2000",
+        "a week after the last",
+    ),
 )
 
 #: A key of every tag that never exists. On a Cluster every script declares it: see `cluster.py`.
@@ -263,6 +271,10 @@ DIRECTORY: Final = "dir"
 
 #: The slot of the dead letters.
 DEAD_LETTERS: Final = "dlq"
+
+
+#: The slot of the notices.
+FEED: Final = "feed"
 
 
 def request_tag(principal: str, request_id: str) -> str:

@@ -14,7 +14,7 @@ from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.store.face import Answer, Face, pack
 from lingua_scheduler.views.counts import Counts, add_counts, read_counts
 from lingua_scheduler.views.pools import Pool, merge_pools, pools_of, served_in
-from lingua_scheduler.views.slots import Slots, by_standing, slots_in, sum_of
+from lingua_scheduler.views.slots import NodeSlots, Slots, by_standing, slots_in, sum_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,7 @@ class Fleet(msgspec.Struct, frozen=True):
     in_flight: int
     waiting: int
     counts: Counts
+    nodes: list[NodeSlots]
 
 
 class _Jobs(Answer, frozen=True, tag="FLEET"):
@@ -62,6 +63,7 @@ async def read_fleet(engine: Engine, cell: str) -> Fleet | Refusal:
         nodes_by_standing=by_standing(nodes),
         slots=sum_of(nodes),
         pools=pools_of(served, nodes),
+        nodes=nodes,
         in_flight=jobs.in_flight,
         waiting=jobs.waiting,
         counts=counts,
@@ -83,6 +85,7 @@ def _together(one: Fleet, other: Fleet) -> Fleet:
         nodes_by_standing=standing,
         slots=Slots(*slots),
         pools=merge_pools([*one.pools, *other.pools]),
+        nodes=one.nodes + other.nodes,
         in_flight=one.in_flight + other.in_flight,
         waiting=one.waiting + other.waiting,
         counts=add_counts(one.counts, other.counts),

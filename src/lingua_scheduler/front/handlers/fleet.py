@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lingua_scheduler.core.explain import Explanation
 from lingua_scheduler.core.history import STRETCH_MS
 from lingua_scheduler.core.letter import Letter
+from lingua_scheduler.core.notice import MAX_KEPT
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.core.ticket import check_language
@@ -18,6 +19,7 @@ from lingua_scheduler.flows.resume import resume
 from lingua_scheduler.front.paging import CURSOR, LIMIT, page_of
 from lingua_scheduler.front.pairing import offer_pairing
 from lingua_scheduler.front.web import Query, Route
+from lingua_scheduler.protocol.feed import EventsAnswer, event_answer
 from lingua_scheduler.protocol.fleet import (
     CatalogAnswer,
     HistoryAnswer,
@@ -38,6 +40,7 @@ from lingua_scheduler.protocol.fleet import (
 )
 from lingua_scheduler.protocol.options import Options, services_of, wanted_of
 from lingua_scheduler.views.explain import explain_pair
+from lingua_scheduler.views.feed import read_feed
 from lingua_scheduler.views.history import read_history
 from lingua_scheduler.views.node import read_node
 from lingua_scheduler.views.pools import pools_everywhere
@@ -150,6 +153,16 @@ async def show_history(desk: Desk, _request: Request) -> Said:
     return HistoryAnswer(stretch_ms=STRETCH_MS, points=points)
 
 
+async def list_events(desk: Desk, request: Request) -> Said:
+    """What happened: the last, or what came after."""
+    after = request.query.get("after", "")
+    found = await read_feed(desk.engine, after, int(request.query.get("limit", "100")))
+    if isinstance(found, Refusal):
+        return found
+    last = found[-1][0] if found else after
+    return EventsAnswer(events=[event_answer(event_id, notice) for event_id, notice in found], last=last)
+
+
 async def show_catalog(desk: Desk, _request: Request) -> Said:
     """Which services there are, by id."""
     held = desk.catalog
@@ -224,8 +237,20 @@ def _get(path: str, handle: Handle, summary: str, answers: type[msgspec.Struct],
 
 
 def _act(action: str, handle: Handle, summary: str, answers: type[msgspec.Struct], **more: Any) -> Route:  # noqa: ANN401
-    path, refuses = f"/v1/nodes/{{node_id}}/{action}", ("UNKNOWN_NODE",)
-    return Route("POST", path, "admin", handle, summary, answers=answers, refuses=refuses, tag="fleet", **more)
+    path, act = f"/v1/nodes/{{node_id}}/{action}", {"max": "set_max", "pairing": "pair"}.get(action, action)
+    return Route(
+        "POST",
+        path,
+        "admin",
+        handle,
+        summary,
+        answers=answers,
+        refuses=("UNKNOWN_NODE",),
+        tag="fleet",
+        act=act,
+        acts_on="node_id",
+        **more,
+    )
 
 
 ROUTES: Final = (
@@ -258,6 +283,16 @@ ROUTES: Final = (
         query=(Query("fresh", "Look now, if nobody has asked for that within half a minute.", bool),),
     ),
     _get("/api/v1/history", show_history, "How the fleet was in the last hour.", HistoryAnswer),
+    _get(
+        "/api/v1/events",
+        list_events,
+        "What happened to the fleet, the oldest first.",
+        EventsAnswer,
+        query=(
+            Query("after", "Only what came after this event; without it, the last ones."),
+            Query("limit", "How many at most.", int, least=1, most=MAX_KEPT),
+        ),
+    ),
     _get("/api/v1/catalog", show_catalog, "Which services nodes may install.", CatalogAnswer, asks_engine=False),
     _get(
         "/v1/explain",

@@ -189,6 +189,8 @@ ROUTES: Final = (
         answers=ReplayAnswer,
         refuses=("UNKNOWN_LETTER", "INSTANCE_GONE", "INBOX_FULL"),
         tag="fleet",
+        act="replay",
+        acts_on="letter",
     ),
     Route(
         "DELETE",
@@ -199,5 +201,7 @@ ROUTES: Final = (
         answers=DeletedAnswer,
         refuses=("UNKNOWN_LETTER",),
         tag="fleet",
+        act="delete",
+        acts_on="letter",
     ),
 )

@@ -168,6 +168,8 @@ ROUTES: Final = (
         reads=read_cancel,
         refuses=("UNKNOWN_JOB",),
         tag="jobs",
+        act="cancel",
+        acts_on="job_id",
     ),
     Route(
         "GET",

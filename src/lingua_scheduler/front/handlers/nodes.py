@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from lingua_scheduler.core.new_ids import new_node_id
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal, refuse
-from lingua_scheduler.front.moving import tell_moved
+from lingua_scheduler.front.moving import tell_joined, tell_moved
 from lingua_scheduler.front.nodes.housing import hear_beat, let_go, take_in
 from lingua_scheduler.front.web import Route
 from lingua_scheduler.protocol.fields import RunningAttempt
@@ -46,6 +46,7 @@ async def register_node(desk: Desk, request: Request) -> Said:
         return registered
     # Before anything else is waited for: whoever registered last speaks for the node.
     desk.links.replace(node_id)
+    tell_joined(desk, node_id, registered)
     await tell_moved(desk, node_id, registered)
     draining = registered.standing == Standing.draining
     return RegisterAnswer(
@@ -108,7 +109,10 @@ async def go_offline(desk: Desk, request: Request) -> Said:
     """The node is gone, and works on nothing any more."""
     said: NodeRequest = request.message
     left = await let_go(desk.directory, said.node_id, said.epoch or "")
-    return left if isinstance(left, Refusal) else OkAnswer(ok=True)
+    if isinstance(left, Refusal):
+        return left
+    desk.chronicler.note("node_left", said.node_id)
+    return OkAnswer(ok=True)
 
 
 ROUTES: Final = (

@@ -9,7 +9,7 @@ from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnk
 from lingua_scheduler.core.owner import new_connection
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.front.background import Background
-from lingua_scheduler.front.moving import tell_moved
+from lingua_scheduler.front.moving import tell_joined, tell_moved
 from lingua_scheduler.front.nodes.housing import hear_beat
 from lingua_scheduler.front.nodes.links import Link
 from lingua_scheduler.front.nodes.phases import (
@@ -116,6 +116,7 @@ class _Entrance:
         roster.do(link, acts)
         if answer.how in _GOES_ON:
             self._desk.delivery.recall_soon(answer.cell, enter.node_id)
+        tell_joined(self._desk, enter.node_id, answer)
         await tell_moved(self._desk, enter.node_id, answer)
         return link, live
 

@@ -27,7 +27,7 @@ def frame(nodes: int, *, is_draining: bool = False) -> Frame:
     tally.latest.append(Said("en", "zh", "Good morning", "早上好", 900))
     for stage in tally.stages_ms.values():
         stage.extend([321, 321, 654])
-    fleet = Fleet(0, by_standing(there), sum_of(there), [], 15, 4, COUNTS)
+    fleet = Fleet(0, by_standing(there), sum_of(there), [], 15, 4, COUNTS, there)
     place = Place("http://127.0.0.1:5010", 1)
     languages: dict[str, tuple[str, ...]] = {node.node_id: ("en", "zh") for node in there}
     news = ["sim-7 is back"]

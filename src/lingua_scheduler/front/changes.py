@@ -1,0 +1,148 @@
+"""What is different from the last look at the fleet: nodes that are suspect, rest or are silent, pairs without a node.
+
+It costs the engine nothing: the look is the one that is shown. Every instance compares for itself; of what several
+see one notice stays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.health import WINDOW, failures
+from lingua_scheduler.core.records import Standing
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.views.node import read_node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lingua_scheduler.front.directory import Directory
+    from lingua_scheduler.loops.chronicler import Chronicler
+    from lingua_scheduler.views.fleet import Fleet
+    from lingua_scheduler.views.node import Node
+    from lingua_scheduler.views.pools import Pool
+
+#: How a node is, as far as it is told here. One that is not ready or drains is as it was before.
+_STATES: Final = {
+    Standing.available: "well",
+    Standing.full: "well",
+    Standing.suspect: "suspect",
+    Standing.suspect_full: "suspect",
+    Standing.resting: "resting",
+    Standing.stale: "silent",
+    Standing.lost: "lost",
+}
+_LIVING: Final = ("available", "full", "suspect", "suspect_full", "resting")
+_SUSPECT: Final = ("suspect", "suspect_full")
+#: More than these at once are one notice: nobody reads a hundred that say the same.
+_MOST: Final = 10
+#: So many marks are watched until they end.
+_MAX_MARKS: Final = 1_000
+
+
+class Changes:
+    """The last look, and what has changed since."""
+
+    def __init__(self, directory: Directory, chronicler: Chronicler) -> None:
+        self._directory = directory
+        self._chronicler = chronicler
+        #: By node: how it was. None: nobody has looked yet.
+        self._nodes: dict[str, str] | None = None
+        self._living: set[str] = set()
+        self._empty: set[str] = set()
+        self._panic: set[str] = set()
+        #: Which services of which nodes were marked from here, and until when.
+        self._marks: dict[tuple[str, str], int] = {}
+
+    def marked(self, node_id: str, service: str, until_ms: int) -> None:
+        """A service was marked: it is told, and so is the end of it."""
+        self._chronicler.note("node_marked", node_id, service or "the whole node")
+        if len(self._marks) < _MAX_MARKS:
+            self._marks[node_id, service] = until_ms
+
+    async def see(self, fleet: Fleet) -> None:
+        """Compare with the last look. The first one tells nothing: nobody knows how it was before."""
+        changed = self._compare_nodes(fleet)
+        self._compare_pairs(fleet)
+        for state, names in changed.items():
+            await self._tell_nodes(state, names, fleet.now_ms)
+        await self._end_marks(fleet.now_ms)
+
+    def _compare_nodes(self, fleet: Fleet) -> dict[str, list[tuple[str, str]]]:
+        """By how they are now: which nodes were otherwise, and how."""
+        is_first, before, now = self._nodes is None, self._nodes or {}, {}
+        changed: dict[str, list[tuple[str, str]]] = {}
+        for node in fleet.nodes:
+            was = before.get(node.node_id, "well")
+            now[node.node_id] = state = _STATES.get(node.standing, was)
+            # That a node is lost, its cell tells.
+            if state not in {was, "lost"} and not is_first:
+                changed.setdefault(state, []).append((node.node_id, was))
+        self._nodes = now
+        return changed
+
+    async def _tell_nodes(self, state: str, names: list[tuple[str, str]], now_ms: int) -> None:
+        kind = "node_healed" if state == "well" else f"node_{state}"
+        if len(names) > _MOST:
+            self._fold(kind, "nodes", (node_id for node_id, _ in names), now_ms)
+            return
+        for node_id, was in names:
+            detail = f"it was {was}" if state == "well" else await self._why(node_id, state, now_ms)
+            self._chronicler.note(kind, node_id, detail, at_ms=now_ms, seen=True)
+
+    async def _why(self, node_id: str, state: str, now_ms: int) -> str:
+        node = await self._read(node_id)
+        if isinstance(node, Refusal):
+            return ""
+        record = node.record
+        if state == "suspect":
+            return f"{failures(record)} of its last {WINDOW} jobs failed"
+        if state == "resting":
+            return f"for {max(record.rest_until_ms - now_ms, 0) / 1000:.1f} s"
+        return f"nothing was heard of it for {max(now_ms - record.seen_at_ms, 0) / 1000:.0f} s"
+
+    def _compare_pairs(self, fleet: Fleet) -> None:
+        living = {pool.pair for pool in fleet.pools if sum(pool.standing[name] for name in _LIVING)}
+        panic = {pool.pair for pool in fleet.pools if _is_panic(pool)}
+        # Of a pair that nobody served before it is not told that it is served: its nodes are new, and told of.
+        self._tell_pairs("pair_empty", self._living - living, fleet.now_ms)
+        self._tell_pairs("pair_served", self._empty & living, fleet.now_ms)
+        self._tell_pairs("pair_panic", panic - self._panic, fleet.now_ms)
+        self._tell_pairs("pair_calm", self._panic - panic, fleet.now_ms)
+        self._empty = (self._empty | self._living) - living
+        self._living, self._panic = living, panic
+
+    def _tell_pairs(self, kind: str, pairs: set[str], now_ms: int) -> None:
+        if len(pairs) > _MOST:
+            self._fold(kind, "pairs", sorted(pairs), now_ms)
+            return
+        for pair in sorted(pairs):
+            self._chronicler.note(kind, pair, at_ms=now_ms, seen=True)
+
+    def _fold(self, kind: str, what: str, names: Iterable[str], now_ms: int) -> None:
+        named = list(names)
+        said = f"{len(named)} {what}: {', '.join(named)}"
+        self._chronicler.note(kind, f"many {what}", said, at_ms=now_ms, seen=True)
+
+    async def _end_marks(self, now_ms: int) -> None:
+        over = [marked for marked, until_ms in self._marks.items() if now_ms >= until_ms]
+        for node_id, service in over:
+            node = await self._read(node_id)
+            marks = [] if isinstance(node, Refusal) else node.profile.marks
+            until_ms = max((mark.until_ms for mark in marks if mark.service == service), default=0)
+            if until_ms > now_ms:
+                self._marks[node_id, service] = until_ms
+                continue
+            del self._marks[node_id, service]
+            if not isinstance(node, Refusal):
+                self._chronicler.note("node_unmarked", node_id, service or "the whole node", at_ms=now_ms)
+
+    async def _read(self, node_id: str) -> Node | Refusal:
+        engine = self._directory.engine
+        return await self._directory.at_home(node_id, lambda cell: read_node(engine, cell, node_id))
+
+
+def _is_panic(pool: Pool) -> bool:
+    """As the cell judges it: more of its living nodes are suspect than not."""
+    suspect = sum(pool.standing[name] for name in _SUSPECT)
+    return suspect > sum(pool.standing[name] for name in _LIVING) - suspect

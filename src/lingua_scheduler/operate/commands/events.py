@@ -1,0 +1,88 @@
+"""`lingua events`: what happened to the fleet, and what happens."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.operate.commands.options import AsJson, Token, Url, operator
+
+if TYPE_CHECKING:
+    from lingua_scheduler.operate.ask import Operator
+
+#: With --follow: so often it is asked what is new.
+_LOOK_S: Final = 1.0
+_PAGE: Final = 1_000
+_QUIET: Final = "bright_black"
+_BAD: Final = (
+    "_lost",
+    "_silent",
+    "_suspect",
+    "_cut_off",
+    "_empty",
+    "_panic",
+    "_emptied",
+    "mass_silence",
+    "dead_letter",
+)
+_GOOD: Final = ("_joined", "_healed", "_served", "_calm", "_back", "_came", "_unmarked")
+
+
+def events(
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=_PAGE, help="So many of the last ones.")] = 50,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """What happened: nodes, pairs, instances, and who did what. With --json: one object; with --follow one a line."""
+    asked = operator(url, token)
+    found = asked.events("", limit)
+    if as_json and not follow:
+        typer.echo(json.dumps(found))
+        return
+    console = Console(highlight=False)
+    try:
+        while True:
+            for event in found["events"]:
+                if as_json:
+                    typer.echo(json.dumps(event))
+                else:
+                    console.print(line_of(event), soft_wrap=True)
+            if not follow:
+                return
+            if len(found["events"]) < _PAGE:
+                time.sleep(_LOOK_S)
+            found = _next(asked, found["last"])
+    except KeyboardInterrupt:
+        return
+
+
+def _next(asked: Operator, last: str) -> dict[str, Any]:
+    """What came since. Whoever follows outlives a restart of the scheduler."""
+    try:
+        return asked.events(last, _PAGE)
+    except LinguaError as error:
+        typer.echo(f"lingua: {error}", err=True)
+        return {"events": [], "last": last}
+
+
+def line_of(event: dict[str, Any]) -> Text:
+    """One event in a line: when, what, about what, and what is said of it. Nothing in it is markup."""
+    when = datetime.fromtimestamp(event["at_ms"] / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    kind: str = event["kind"]
+    colour = "red" if kind.endswith(_BAD) else "green" if kind.endswith(_GOOD) else "cyan"
+    said = Text.assemble((when, _QUIET), "  ", (f"{kind:<17}", colour), f" {event['about']}")
+    if event["detail"]:
+        said.append(f"  {event['detail']}")
+    if "outcome" in event:
+        who, where = event["who"] or "somebody without a name", event["where"]
+        said.append(f"  by {who}{' from ' + where if where else ''}: {event['outcome']}", style=_QUIET)
+    return said
