@@ -49,8 +49,9 @@ while its slot is handed over: see [ADR 9](adr/0009-any-engine.md)."""
 REQUESTS_INTRO: Final = """\
 What lives outside the cells has a slot of its own: a request id that came with a job, `{example}`, where `anyone` is
 whoever sent it; a session, `{{sess:room-888}}`; a pairing code, `{{code:123456}}`; audio,
-`{{audio:7f3a}}`; what is counted together, `{{rate:anyone}}`; an instance, `{{inst:web-7-1f}}`. The
-directory, `{{dir}}`, the dead letters, `{{dlq}}`, and the feed of notices, `{{feed}}`, have one slot each for all."""
+`{{audio:7f3a}}`; what is counted together, `{{rate:anyone}}`; a seat at a page, `{{seat:9f86…}}`; an instance,
+`{{inst:web-7-1f}}`. The directory, `{{dir}}`, the dead letters, `{{dlq}}`, and the feed of notices, `{{feed}}`, have
+one slot each for all."""
 
 METRICS_INTRO: Final = """\
 `GET /metrics` tells them in Prometheus' text format, to whoever has a token of the scope `metrics` or `admin`

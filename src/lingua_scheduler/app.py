@@ -21,7 +21,7 @@ from lingua_scheduler.front.delivery import Delivery
 from lingua_scheduler.front.desk import Desk
 from lingua_scheduler.front.directory import Directory
 from lingua_scheduler.front.door import Door
-from lingua_scheduler.front.handlers import attempts, audio, fleet, health, instances, jobs, logs, nodes
+from lingua_scheduler.front.handlers import attempts, audio, fleet, health, instances, jobs, logs, nodes, signing
 from lingua_scheduler.front.handlers.documents import with_documents
 from lingua_scheduler.front.hearing import Hearing
 from lingua_scheduler.front.hints import Hints
@@ -184,14 +184,8 @@ async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[Tender]:
 #: Every endpoint, and so the OpenAPI document.
 ROUTES: Final = with_documents(
     (
-        *nodes.ROUTES,
-        *jobs.ROUTES,
-        *attempts.ROUTES,
-        *audio.ROUTES,
-        *fleet.ROUTES,
-        *instances.ROUTES,
-        *logs.ROUTES,
-        *health.ROUTES,
+        *(*nodes.ROUTES, *jobs.ROUTES, *attempts.ROUTES, *audio.ROUTES),
+        *(*fleet.ROUTES, *instances.ROUTES, *signing.ROUTES, *logs.ROUTES, *health.ROUTES),
     )
 )
 

@@ -194,3 +194,15 @@ async def test_whoever_follows_the_events_is_told_of_what_comes(house: House, tm
     assert (event["kind"], event["about"]) == ("node_joined", "n1")
     following.send_signal(signal.SIGINT)
     assert await following.wait() == 0
+
+
+async def test_a_link_that_signs_a_browser_in_is_made_for_the_address_that_was_asked(
+    house: House, lingua: Lingua
+) -> None:
+    said = await told(lingua, "link")
+    assert said["url"] == house.url + said["path"]
+    assert (said["path"][:9], len(said["path"]), said["read_only"]) == ("/sign-in#", 52, False)
+    assert (await told(lingua, "link", "--read-only"))["read_only"] is True
+    text = await shown(lingua, "link", "--read-only")
+    assert text.startswith(f"{house.url}/sign-in#")
+    assert text.endswith("opens once, within 10 min, only to look\n")

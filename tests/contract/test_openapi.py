@@ -142,8 +142,10 @@ def seed(client: httpx2.Client) -> dict[str, Any]:
     audio = {"ref": ref, "audio_ref": ref, "session_id": node_id, "utterance_index": None, "options": None}
     langs = {"src_lang": "en", "tgt_lang": "zh", "src": "en", "tgt": "zh", "semantic_langs": ["en", "zh"]}
     others = dict.fromkeys(("asr_langs", "tts_langs", "nmt_pairs", "services", "labels", "running", "running_jobs"))
+    link = client.post("/api/v1/link", json={}).raise_for_status().json()["path"].partition("#")[2]
+    page = {"origin": str(client.base_url).rstrip("/"), "link": link}
     query = {"cursor": "0", "standing": "available", "preferred_node_id": node_id, "module": "front.hints"}
-    return named | audio | langs | others | query | letter
+    return named | audio | langs | others | query | letter | page
 
 
 def about(case: Any, real: dict[str, Any]) -> Any:

@@ -137,6 +137,19 @@ def test_with_tokens_it_listens_anywhere_and_asks_for_them(server: Server) -> No
         assert token not in line + out + err
 
 
+def test_with_tokens_it_prints_a_link_that_signs_a_browser_in_once(server: Server) -> None:
+    tokens = {"LINGUA_AUTH__ADMIN_TOKENS": "ops:operator-token-1"}
+    with serving("--port", "0", "--store", server.url, **tokens) as (process, line):
+        assert process.stdout is not None
+        url = line.removeprefix("ready: ").partition(" ")[0]
+        page, _, link = process.stdout.readline().strip().removeprefix("sign in, once: ").partition("#")
+        assert page == f"{url}/sign-in"
+        with httpx2.Client(base_url=url, headers={"origin": url}) as browser:
+            assert browser.post("/api/v1/sign-in", json={"link": link}).json()["name"] == "(console)"
+            assert browser.get("/v1/nodes").json() == {"nodes": []}
+            assert browser.post("/api/v1/sign-in", json={"link": link}).status_code == 410
+
+
 def test_a_second_signal_does_not_wait_for_who_is_being_answered(tmp_path: Path) -> None:
     engine = start_server(tmp_path)
     try:

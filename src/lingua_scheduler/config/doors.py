@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from lingua_scheduler.config.section import HOUR, MINUTE, Listed, Section
+from lingua_scheduler.config.section import DAY, HOUR, MINUTE, Listed, Section
 
 #: A token that also fits into `Sec-WebSocket-Protocol`, with or without the name of who holds it.
 _TOKEN: Final = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,127}:)?[A-Za-z0-9._~+-]{16,100}").fullmatch
@@ -128,6 +128,15 @@ class Auth(Section):
     metrics: str = Field(default="token", max_length=4_096, description="The same for the metrics.")
     pages: str = Field(
         default="token", max_length=4_096, description="The same for pages and documents; any token opens them."
+    )
+    link_ttl_ms: int = Field(
+        default=10 * MINUTE,
+        ge=1_000,
+        le=DAY,
+        description="How long a link that signs a browser in can be used, once.",
+    )
+    seat_ttl_ms: int = Field(
+        default=12 * HOUR, ge=1_000, le=30 * DAY, description="How long whoever signed in by it is known."
     )
     secret: str = Field(
         default="",

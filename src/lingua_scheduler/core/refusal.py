@@ -49,6 +49,7 @@ CODES: Final[dict[str, Code]] = {
     "INSTANCE_GONE": Code(503, True, "No instance {instance_id} is there, or not any more; nothing was sent.", 250),
     "INBOX_FULL": Code(503, True, "The inbox of instance {instance_id} is full; nothing was sent.", 1000),
     "UNKNOWN_LETTER": Code(404, False, "There is no dead letter {letter_id}, or not any more."),
+    "LINK_GONE": Code(410, False, "This link was used, or its time is over; `lingua link` makes another."),
     "UNAUTHENTICATED": Code(401, False, "There is no token, or it is not valid."),
     "FORBIDDEN": Code(403, False, "The token does not allow this."),
     "INVALID_SESSION": Code(404, False, "There is no such session, or not any more."),

@@ -39,6 +39,12 @@ class Principal:
 
     name: str
     scopes: frozenset[str]
+    #: He may look at everything that his scopes open, and change nothing.
+    reads_only: bool = False
+
+    def opens(self, scope: str) -> bool:
+        """Whether he comes in at the door of this scope."""
+        return _opens(self.scopes, scope)
 
     @property
     def is_admin(self) -> bool:
@@ -85,6 +91,10 @@ class Auth:
     def has_tokens(self) -> bool:
         """Whether anybody can be told apart from anybody else."""
         return bool(self._tokens)
+
+    def is_operator(self, name: str) -> bool:
+        """Whether a token of this name opens the operator's door."""
+        return any(token.principal.name == name and token.principal.is_admin for token in self._tokens)
 
     def admit(self, scope: str, client: str = "", token: str | None = None) -> Principal | Refusal:
         """Whoever knocks at the door of this scope. `token` is what he shows, `client` is where he comes from."""

@@ -16,6 +16,7 @@ from lingua_scheduler.front.changes import Changes
 from lingua_scheduler.front.metrics import Metrics
 from lingua_scheduler.front.neighbours import Neighbours
 from lingua_scheduler.front.nodes.links import Links
+from lingua_scheduler.front.seats import Seats
 from lingua_scheduler.front.socket import Sockets
 from lingua_scheduler.front.stats import Stats
 
@@ -68,6 +69,7 @@ class Desk:
     buckets: Buckets = field(init=False)
     neighbours: Neighbours = field(init=False)
     changes: Changes = field(init=False)
+    seats: Seats = field(init=False)
     #: These need a desk themselves, so they come last.
     sessions: Sessions = field(init=False)
     hints: Hints = field(init=False)
@@ -90,6 +92,7 @@ class Desk:
         self.buckets = Buckets(self.engine, self.settings)
         self.metrics = Metrics(self)
         self.changes = Changes(self.directory, self.chronicler)
+        self.seats = Seats(self.engine, self.auth, self.settings.auth)
         self.neighbours = Neighbours(self.engine, self.directory, self.instance_id)
 
     def describe(self) -> Presence:

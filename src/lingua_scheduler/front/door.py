@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import functools
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import msgspec
 
 from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
 from lingua_scheduler.core.notice import ADMIN
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
-from lingua_scheduler.front.auth import SUBPROTOCOL, Peer, Principal, token_in
-from lingua_scheduler.front.origins import ONE_HOST, Origins
+from lingua_scheduler.front.auth import PAGE, SUBPROTOCOL, Peer, Principal, token_in
+from lingua_scheduler.front.origins import ONE_HOST, Origins, is_own
 from lingua_scheduler.front.router import Router, read_query, split_query
+from lingua_scheduler.front.seats import CSRF, READS, check_page, cookie_in
 from lingua_scheduler.front.socket import Socket
 from lingua_scheduler.front.web import Reply, Request, refused
 from lingua_scheduler.logs import get_log
@@ -23,6 +25,7 @@ from lingua_scheduler.protocol.errors import CloseCode, close_code_of, refusal_o
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
+    from lingua_scheduler.core.seat import Cookie
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.front.exchange import Exchange
     from lingua_scheduler.front.router import Found
@@ -33,11 +36,16 @@ if TYPE_CHECKING:
     Scope = Mapping[str, Any]
     Serve = Callable[[Desk, Socket, Peer], Awaitable[None]]
 
+#: Instead of an answer: the caller is gone.
+_NOBODY: Final = Reply(b"")
+#: The sockets on which nothing can be changed.
+_FOR_READERS: Final = ("admin",)
 #: The outcome of an act that was not refused.
 _DONE: Final = "ok"
 _EVERYBODY: Final = Principal("", frozenset())
 _MAX_SHOWN: Final = 80
 _NO_CONTENT: Final = 204
+_SEE_OTHER: Final = 303
 _NOT_KEPT: Final = (("cache-control", "no-store"),)
 #: How long a browser may remember what a page of another origin may do here.
 _PREFLIGHT_S: Final = "600"
@@ -85,7 +93,7 @@ class Door:
                 self._say(exchange, asked)
                 return None
             route, request = asked
-            if route.asks_engine:
+            if route.asks_engine or exchange.cookie is not None:
                 return self._work(exchange, route, request)
             self._say(exchange, _at_once(route.handle(self._desk, request)))
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told, and the log
@@ -99,11 +107,9 @@ class Door:
     async def _work(self, exchange: Exchange, route: Route, request: Request) -> None:
         """Read what the route reads, and let it answer."""
         try:
-            if not exchange.is_whole and (route.reads is not None or route.reads_raw):
-                await exchange.arrive()
-                if exchange.is_gone:
-                    return
-            said: Said | None = self._read(exchange, route, request)
+            said = await self._hear(exchange, route, request)
+            if said is _NOBODY:
+                return
             if said is None:
                 exchange.request = request
                 if exchange.is_left and request.waits:
@@ -122,6 +128,18 @@ class Door:
                 raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told, and the log
             self._say(exchange, _failed(error, exchange))
+
+    async def _hear(self, exchange: Exchange, route: Route, request: Request) -> Said | None:
+        """Who asks, if he is signed in, and what; None: he may be answered."""
+        if exchange.cookie is not None:
+            refused = await self._seat(exchange, exchange.cookie, route, request)
+            if refused is not None:
+                return refused
+        if not exchange.is_whole and (route.reads is not None or route.reads_raw):
+            await exchange.arrive()
+            if exchange.is_gone:
+                return _NOBODY
+        return self._read(exchange, route, request)
 
     async def _act(self, exchange: Exchange, route: Route, request: Request) -> Said:
         """Let the route answer; what an operator did goes into the feed of events, however it ended."""
@@ -145,7 +163,7 @@ class Door:
         path, method = exchange.path, exchange.method
         found = self._router.find(path)
         route = None if found is None else found.by_method.get("GET" if method == "HEAD" else method)
-        if route is None or route.scope:
+        if route is None or route.scope or route.method != "GET":
             # Whatever is asked, but for what watches over the process.
             refusal = ONE_HOST if exchange.has_two_hosts else self._origins.check(exchange.host, exchange.origin)
             if refusal is not None:
@@ -161,9 +179,34 @@ class Door:
         exchange.route = route.path
         principal = self._admit(route.scope, route.also, exchange.client, exchange.given.get(b"authorization"))
         if isinstance(principal, Refusal):
-            return principal
+            exchange.cookie = cookie_in(exchange.given)
+            if exchange.cookie is None:
+                return self._turn_away(exchange, route, principal)
+            principal = _EVERYBODY
         exchange.most_bytes = route.most_bytes
-        return route, Request(principal, exchange.trace.id, found.named, exchange.given)
+        return route, Request(principal, exchange.trace.id, found.named, exchange.given, client=exchange.client)
+
+    async def _seat(self, exchange: Exchange, cookie: Cookie, route: Route, request: Request) -> Said | None:
+        """Whoever is signed in takes his place; or why he may not."""
+        csrf = request.headers.get(CSRF)
+        refusal = check_page(exchange.method, exchange.host, exchange.origin, cookie, csrf)
+        if refusal is not None:
+            return refusal
+        principal = await self._desk.seats.admit(cookie, route.scope)
+        if isinstance(principal, Refusal):
+            return self._turn_away(exchange, route, principal)
+        if principal.reads_only and exchange.method not in READS and not route.for_readers:
+            return Refusal("FORBIDDEN", "Whoever signed in by this link may only look.")
+        request.principal, request.cookie = principal, cookie
+        return None
+
+    def _turn_away(self, exchange: Exchange, route: Route, refusal: Refusal) -> Said:
+        """Why somebody may not come in. A person at a browser is shown where to sign in."""
+        wants_page = route.scope == PAGE and b"text/html" in exchange.given.get(b"accept", b"")
+        if not wants_page or b"authorization" in exchange.given:
+            return refusal
+        # Relative: a proxy may have us behind a path of its own.
+        return Reply(b"", _SEE_OTHER, headers=(("location", f"sign-in?next={quote(exchange.path[1:])}"), *_NOT_KEPT))
 
     def _not_found(self, path: str) -> Refusal:
         if path in self._served:
@@ -269,6 +312,8 @@ class Door:
         scope_name, serve = self._served[scope["path"]]
         client = _client_of(scope)
         principal = self._desk.auth.admit_socket(scope_name, client, token_in(headers, scope["subprotocols"]))
+        if principal is None:
+            principal = await self._seat_socket(scope_name, scope, headers)
         if isinstance(principal, Refusal):
             await socket.close(close_code_of(principal), principal.detail, trace_id)
             return
@@ -285,6 +330,20 @@ class Door:
             await socket.close(CloseCode.INTERNAL, trace_id=trace_id)
         finally:
             self._desk.sockets.discard(socket)
+
+    async def _seat_socket(
+        self, scope_name: str, scope: Scope, headers: Mapping[str, str]
+    ) -> Principal | Refusal | None:
+        """Whoever is signed in and opens a socket from a page of ours; None: he is not."""
+        cookie = cookie_in(dict(scope["headers"]))
+        if cookie is None:
+            return None
+        if not is_own(headers.get("host"), headers.get("origin", "")):
+            return Refusal("FORBIDDEN", "Whoever is signed in may open a socket only from a page of this server.")
+        principal = await self._desk.seats.admit(cookie, scope_name)
+        if isinstance(principal, Principal) and principal.reads_only and scope_name not in _FOR_READERS:
+            return Refusal("FORBIDDEN", "Whoever signed in by this link may only look.")
+        return principal
 
 
 def _at_once(work: Awaitable[Said]) -> Said:

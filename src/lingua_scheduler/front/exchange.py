@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from httptools import HttpRequestParser
 
     from lingua_scheduler.core.refusal import Refusal
+    from lingua_scheduler.core.seat import Cookie
     from lingua_scheduler.front.limits import HttpProtocol
     from lingua_scheduler.front.web import Reply, Request
 
@@ -46,6 +47,7 @@ class Exchange:
         "_parts",
         "asks_first",
         "client",
+        "cookie",
         "given",
         "headers",
         "host",
@@ -103,6 +105,8 @@ class Exchange:
         #: Who is at work on it, if anybody has to be; and for what, as soon as that is known.
         self.task: asyncio.Task[None] | None = None
         self.request: Request | None = None
+        #: What the browser of somebody who is signed in shows, if nothing else lets him in.
+        self.cookie: Cookie | None = None
 
     # The request.
 

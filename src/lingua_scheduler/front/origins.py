@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.config.doors import Server
 
 
+_SCHEMES: Final = ("http", "https")
 ONE_HOST: Final = Refusal("INVALID_MESSAGE", "A request has one Host header.")
 
 
@@ -24,6 +25,12 @@ def is_loopback(host: str) -> bool:
     """Whether only this machine can mean this host."""
     address = address_of(host)
     return host == "localhost" or host.endswith(".localhost") if address is None else address.is_loopback
+
+
+def is_own(host: str | None, origin: str) -> bool:
+    """Whether a page comes from the very server that it calls, by the name by which it calls it."""
+    scheme, _, netloc = origin.lower().partition("://")
+    return host is not None and scheme in _SCHEMES and netloc == host.lower()
 
 
 class Origins:
@@ -53,9 +60,8 @@ class Origins:
         if origin in self._allowed:
             return True
         scheme, _, netloc = origin.partition("://")
-        if scheme not in ("http", "https"):
-            return False
-        return netloc == host.lower() or (self._is_loopback and is_loopback(host_of(netloc)))
+        is_near = self._is_loopback and scheme in _SCHEMES and is_loopback(host_of(netloc))
+        return is_near or is_own(host, origin)
 
     def _is_ours(self, host: str) -> bool:
         """An address cannot be made to point elsewhere; a name can. On loopback, only loopback is ours."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.seat import Cookie
 from lingua_scheduler.front.auth import Principal
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import refusal_body, retry_after
@@ -37,6 +38,10 @@ class Request(msgspec.Struct):
     message: Any = None
     #: The body as it came, where the route reads it raw.
     raw: bytes = b""
+    #: Where the caller is.
+    client: str = ""
+    #: What the browser of somebody who is signed in has shown, if that let him in.
+    cookie: Cookie | None = None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -112,6 +117,8 @@ class Route:
     act: str = ""
     #: What he does it to: a name in the braces of the path, or a field of the message.
     acts_on: str = ""
+    #: Changes nothing of the fleet: whoever may only look may do it.
+    for_readers: bool = False
 
 
 def refused(

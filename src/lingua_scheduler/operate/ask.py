@@ -78,6 +78,11 @@ class Operator:
         """The fleet in numbers."""
         return self._ask("GET", "/api/v1/stats")
 
+    def link(self, *, read_only: bool) -> dict[str, Any]:
+        """A link that signs a browser in, by the address at which we ask."""
+        said = self._ask("POST", "/api/v1/link", {"read_only": read_only})
+        return said | {"url": self._address.http(said["path"])}
+
     def events(self, after: str, limit: int) -> dict[str, Any]:
         """What happened to the fleet after that event; after none: the last."""
         return self._ask("GET", f"/api/v1/events?{urlencode({'after': after, 'limit': str(limit)})}")

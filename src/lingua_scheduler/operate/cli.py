@@ -29,7 +29,7 @@ app.add_typer(new_app, name="new")
 app.add_typer(nodes.app, name="nodes")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(dlq.app, name="dlq")
-for _command in (top.top, events.events, fleet.pools, fleet.explain, fleet.instances, logs.log_level):
+for _command in (top.top, events.events, fleet.pools, fleet.explain, fleet.instances, fleet.link, logs.log_level):
     app.command()(_command)
 
 

@@ -17,7 +17,10 @@ import uvloop
 
 from lingua_scheduler.app import serve
 from lingua_scheduler.config import ConfigError
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.seat import CONSOLE
 from lingua_scheduler.front.auth import Auth
+from lingua_scheduler.front.handlers.signing import SIGN_IN
 from lingua_scheduler.front.origins import is_loopback
 from lingua_scheduler.front.server import bind
 from lingua_scheduler.logs import get_log
@@ -82,7 +85,7 @@ async def _serve(
             _collect_seldom()
             if again is not None:
                 on_hangup(partial(_read_levels, serving, again))
-            say_ready(_about(serving), as_json=as_json)
+            say_ready(_about(serving) | await _link(serving), as_json=as_json)
             is_usurped = serving.app.is_usurped
             await first_of(over, is_usurped)
             if sys.stderr.isatty():
@@ -121,11 +124,22 @@ def _about(serving: Serving) -> dict[str, Any]:
     }
 
 
+async def _link(serving: Serving) -> dict[str, str]:
+    """Where whoever reads this signs in, once; nothing if nobody has to."""
+    desk = serving.desk
+    if not desk.auth.has_tokens:
+        return {}
+    link = await desk.seats.offer(CONSOLE, reads_only=False)
+    return {} if isinstance(link, Refusal) else {"sign_in": f"{serving.server.url}{SIGN_IN}#{link}"}
+
+
 def say_ready(said: dict[str, Any], more: str = "", *, as_json: bool) -> None:
-    """The one line on standard output."""
+    """The one line on standard output; for people, a second one if they have to sign in."""
     if as_json:
         line = json.dumps(said)
     else:
         url, more = said["url"], f"{more}; " if more else ""
         line = f"ready: {url} ({more}state engine: {said['store']}; how to call it: {url}/docs; Ctrl-C drains)"
+        if "sign_in" in said:
+            line += f"\nsign in, once: {said['sign_in']}"
     print(line, flush=True)  # noqa: T201 - the line is the contract

@@ -130,9 +130,9 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
 )
 
 #: What lives outside every cell, in a slot of its own: the tag names a request, `{req:principal:id}`, a session,
-#: `{sess:id}`, a pairing code, `{code:123456}`, audio, `{audio:ref}`, what is counted together, `{rate:name}`, or an
-#: instance, `{inst:id}`. The directory, `{dir}`, the dead letters, `{dlq}`, and the feed of notices, `{feed}`, have one
-#: for all of them.
+#: `{sess:id}`, a pairing code, `{code:123456}`, audio, `{audio:ref}`, what is counted together, `{rate:name}`, a seat
+#: at a page, `{seat:digest}`, or an instance, `{inst:id}`. The directory, `{dir}`, the dead letters, `{dlq}`, and the
+#: feed of notices, `{feed}`, have one for all of them.
 OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
     Key(
         "claim",
@@ -174,6 +174,14 @@ OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
         "as its keeper says, or longer while a job needs it; until it is erased",
     ),
     Key("bucket", "string", "", "how much of one kind may still come (msgpack, `Bucket`)", "until it is full"),
+    Key(
+        "link",
+        "string",
+        "",
+        "whose seat a link makes, and whether he may only look (msgpack)",
+        "auth.link_ttl_ms; until it is used",
+    ),
+    Key("seat", "string", "", "who is signed in at a page (msgpack, `Seat`)", "auth.seat_ttl_ms; until he signs out"),
     Key("presence", "string", "", "what an instance says of itself (msgpack, `Presence`)", "presence_ttl_ms"),
     Key(
         "inbox",
@@ -230,7 +238,7 @@ OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
 GUARD: Final = "guard"
 
 #: What the tag of a thing outside the cells begins with, up to the colon.
-TAG_KINDS: Final = ("req", "sess", "code", "audio", "rate", "inst")
+TAG_KINDS: Final = ("req", "sess", "code", "audio", "rate", "inst", "seat")
 
 OUTSIDE_KEY_NAMES: Final[tuple[str, ...]] = tuple(key.name for key in OUTSIDE_KEYS)
 CELL_KEY_NAMES: Final[tuple[str, ...]] = tuple(key.name for key in CELL_KEYS)
@@ -264,6 +272,11 @@ def rate_tag(name: str) -> str:
 def instance_tag(instance_id: str) -> str:
     """The slot of an instance."""
     return f"inst:{instance_id}"
+
+
+def seat_tag(place: str) -> str:
+    """The slot of a seat, and of the link that makes it."""
+    return f"seat:{place}"
 
 
 #: The slot of the directory.

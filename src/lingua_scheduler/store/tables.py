@@ -57,6 +57,7 @@ from lingua_scheduler.core.records import (
     Wishes,
 )
 from lingua_scheduler.core.rules import Rules
+from lingua_scheduler.core.seat import Seat
 from lingua_scheduler.core.wanted import Policy
 
 if TYPE_CHECKING:
@@ -174,6 +175,8 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "HISTORY": {"stretch_ms": str(STRETCH_MS), "stretches": str(STRETCHES)},
     # What people read for a week: nothing that happens depends on it.
     "NOTICE": {name: str(position) for name, position in _positions(Notice).items()},
+    # Whoever is signed in, for a day at most.
+    "SEAT": {name: str(position) for name, position in _positions(Seat).items()},
     "NOTICES": {
         "most": str(MAX_KEPT),
         "kept_ms": str(KEPT_MS),

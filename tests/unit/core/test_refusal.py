@@ -62,7 +62,7 @@ def test_the_codes_are_those_of_the_protocol() -> None:
     ours = {
         *("NOT_ENDED", "CELL_FULL", "INTERNAL", "INVALID_PAIRING_CODE", "SESSION_CLOSED", "UNSUPPORTED_FEATURE"),
         *("UNKNOWN_AUDIO", "UNKNOWN_POOL", "SESSION_TAKEN", "NODE_REPLACED", "HOME_GONE"),
-        *("INSTANCE_GONE", "INBOX_FULL", "UNKNOWN_LETTER"),
+        *("INSTANCE_GONE", "INBOX_FULL", "UNKNOWN_LETTER", "LINK_GONE"),
     }
     of_http = {"NOT_FOUND", "METHOD_NOT_ALLOWED", "REQUEST_TIMEOUT", "HEADERS_TOO_LARGE"}
     assert known.keys() - protocol.keys() == ours | of_http
@@ -189,6 +189,10 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "HISTORY",
         "NOTED",
         "FEED",
+        "OFFERED",
+        "SEATED",
+        "SEAT",
+        "UNSEATED",
     }
     states = {"CREATED"}
     assert answers - told - states <= set(CODES)

@@ -11,6 +11,7 @@ from lingua_scheduler.store.keys import (
     CELL_KEY_NAMES,
     DEAD_LETTERS,
     DIRECTORY,
+    FEED,
     OUTSIDE_KEY_NAMES,
     TAG_KINDS,
     audio_tag,
@@ -19,6 +20,7 @@ from lingua_scheduler.store.keys import (
     pairing_tag,
     rate_tag,
     request_tag,
+    seat_tag,
     session_tag,
 )
 from lingua_scheduler.store.relics import KINDS, kind_of, look_under, remove_old
@@ -38,6 +40,7 @@ TAGS = [
         audio_tag(name),
         rate_tag(name),
         instance_tag(name),
+        seat_tag(name),
     )
 ]
 
@@ -50,7 +53,8 @@ def test_every_kind_of_tag_is_known() -> None:
 def test_no_key_of_ours_is_taken_for_one_of_the_original(prefix: str) -> None:
     """Not even one of another fleet whose longer prefix reads like the original's keys."""
     cells = [cell_key(prefix, cell, name) for cell in ("c0", "node", "job", "z9") for name in CELL_KEY_NAMES]
-    others = [cell_key(prefix, tag, name) for tag in (*TAGS, DIRECTORY, DEAD_LETTERS) for name in OUTSIDE_KEY_NAMES]
+    tags = (*TAGS, DIRECTORY, DEAD_LETTERS, FEED)
+    others = [cell_key(prefix, tag, name) for tag in tags for name in OUTSIDE_KEY_NAMES]
     assert [key for key in cells + others if kind_of("lingua:v1", key.encode())] == []
 
 

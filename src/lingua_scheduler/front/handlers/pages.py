@@ -98,6 +98,7 @@ def _get(
 ROUTES: Final = (
     _get("/docs", PAGE, _page("docs"), "What can be asked, for people."),
     _get("/playground", PAGE, _page("playground"), "Speak, and see what happens."),
+    _get("/sign-in", "", _page("sign-in"), "Sign in by a link, with a browser."),
     _get("/assets/{asset}", "", asset, "What pages are made of.", ("NOT_FOUND",)),
     _get("/assets/{folder}/{file}", "", asset, "What pages are made of.", ("NOT_FOUND",)),
     *(_get(f"/sdk/{name}", "", _module(name), "The client for browsers.") for name in SDK),

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lingua_scheduler.operate.commands.explaining import show_explanation
-from lingua_scheduler.operate.commands.options import AsJson, Token, Url, operator, show
+from lingua_scheduler.operate.commands.options import AsJson, Token, Url, operator, say, show
 
 Src = Annotated[str, typer.Argument(help="The language that is spoken.")]
 Tgt = Annotated[str, typer.Argument(help="The language that is wanted.")]
@@ -39,6 +39,18 @@ def explain(
 ) -> None:
     """Who could take such a job now, and for each other node the reason why not."""
     show_explanation(operator(url, token).explain_pair(src, tgt, tts=tts), as_json=as_json)
+
+
+def link(
+    read_only: Annotated[bool, typer.Option("--read-only", help="Whoever signs in by it may only look.")] = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """A link that signs a browser in, once, for whoever opens it first."""
+    said = operator(url, token).link(read_only=read_only)
+    minutes = said["expires_in_ms"] / 60_000
+    say(said, f"{said['url']}\nopens once, within {minutes:g} min{', only to look' * read_only}", as_json=as_json)
 
 
 def instances(url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
