@@ -26,6 +26,7 @@ from lingua_scheduler.front.handlers.documents import with_documents
 from lingua_scheduler.front.hearing import Hearing
 from lingua_scheduler.front.hints import Hints
 from lingua_scheduler.front.letters import Letters
+from lingua_scheduler.front.live import serve_live
 from lingua_scheduler.front.mailbox import Mailboxes
 from lingua_scheduler.front.nodes.orphans import bereave
 from lingua_scheduler.front.nodes.roster import Roster
@@ -37,6 +38,7 @@ from lingua_scheduler.front.submit import Submitter
 from lingua_scheduler.front.survey import Survey
 from lingua_scheduler.logs.levels import Levels
 from lingua_scheduler.loops.auditor import Auditor
+from lingua_scheduler.loops.broadcaster import Broadcaster
 from lingua_scheduler.loops.catalog_refresher import CatalogRefresher
 from lingua_scheduler.loops.chronicler import Chronicler
 from lingua_scheduler.loops.keeper import Keeper
@@ -323,6 +325,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
             app.catalog,
             app.auditor,
             SnapshotMaker(settings.loops.snapshot_interval_ms, partial(desk.stats.make, desk)),
+            Broadcaster(settings.loops.live_interval_ms, partial(desk.live.step, desk)),
         ):
             desk.delivery.has_news = tender.has_news
 
@@ -331,7 +334,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
                 watcher.wake()
 
             app.directory.has_grown = has_grown
-            door = Door(desk, ROUTES, serve_node=serve_node, serve_session=serve_session)
+            door = Door(desk, ROUTES, serve_node=serve_node, serve_session=serve_session, serve_live=serve_live)
             async with Server(door, bound, settings.server, desk.close) as server:
                 try:
                     yield Serving(app, desk, server)

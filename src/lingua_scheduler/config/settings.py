@@ -349,6 +349,12 @@ class Loops(Section):
     snapshot_interval_ms: int = Field(
         default=5_000, ge=20, le=10 * MINUTE, description="How often an instance looks at the whole fleet, to show it."
     )
+    live_interval_ms: int = Field(
+        default=1_000,
+        ge=20,
+        le=MINUTE,
+        description="How often whoever watches the fleet is told what has changed.",
+    )
     relay_lease_ms: int = Field(
         default=1_000,
         ge=100,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lingua_scheduler.config.doors import Auth as AuthSettings
+    from lingua_scheduler.core.seat import Cookie
 
 SCOPES: Final = frozenset({"node", "session", "admin", "metrics"})
 #: The door of pages and documents: any token opens it.
@@ -62,6 +63,10 @@ class Peer:
     #: The page that it is, if it is one.
     origin: str | None
     trace_id: str
+    #: What stood behind the question mark.
+    query: str = ""
+    #: What the browser of somebody who is signed in has shown, if that let him in.
+    cookie: Cookie | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lingua_scheduler.core.letter import Presence
 from lingua_scheduler.front.buckets import Buckets
 from lingua_scheduler.front.changes import Changes
+from lingua_scheduler.front.live import Live
 from lingua_scheduler.front.metrics import Metrics
 from lingua_scheduler.front.neighbours import Neighbours
 from lingua_scheduler.front.nodes.links import Links
@@ -66,6 +67,7 @@ class Desk:
     started_at_ms: int = 0
     links: Links = field(default_factory=Links)
     stats: Stats = field(default_factory=Stats)
+    live: Live = field(default_factory=Live)
     buckets: Buckets = field(init=False)
     neighbours: Neighbours = field(init=False)
     changes: Changes = field(init=False)

@@ -66,11 +66,16 @@ class Door:
         *,
         serve_node: Serve | None = None,
         serve_session: Serve | None = None,
+        serve_live: Serve | None = None,
     ) -> None:
         self._desk = desk
         self._router = Router(routes)
         self._origins = Origins(desk.settings.server)
-        served = {"/ws/node": ("node", serve_node), "/ws/session": ("session", serve_session)}
+        served = {
+            "/ws/node": ("node", serve_node),
+            "/ws/session": ("session", serve_session),
+            "/api/v1/live": ("admin", serve_live),
+        }
         self._served = {path: (scope, serve) for path, (scope, serve) in served.items() if serve is not None}
         # The same callers come again and again. A token is compared with care until it is known.
         self._admit = functools.lru_cache(maxsize=1_024)(self._admit_anew)
@@ -312,14 +317,16 @@ class Door:
         scope_name, serve = self._served[scope["path"]]
         client = _client_of(scope)
         principal = self._desk.auth.admit_socket(scope_name, client, token_in(headers, scope["subprotocols"]))
-        if principal is None:
-            principal = await self._seat_socket(scope_name, scope, headers)
+        cookie = cookie_in(dict(scope["headers"])) if principal is None else None
+        if cookie is not None:
+            principal = await self._seat_socket(scope_name, cookie, headers)
         if isinstance(principal, Refusal):
             await socket.close(close_code_of(principal), principal.detail, trace_id)
             return
         self._desk.sockets.add(socket, scope_name)
         try:
-            await serve(self._desk, socket, Peer(principal, client, headers.get("origin"), trace_id))
+            query = scope["query_string"].decode("latin-1")
+            await serve(self._desk, socket, Peer(principal, client, headers.get("origin"), trace_id, query, cookie))
             await socket.close(CloseCode.DONE)
         except (DependencyDown, OutcomeUnknown):
             await socket.close(CloseCode.ENGINE_DOWN, trace_id=trace_id)
@@ -331,13 +338,8 @@ class Door:
         finally:
             self._desk.sockets.discard(socket)
 
-    async def _seat_socket(
-        self, scope_name: str, scope: Scope, headers: Mapping[str, str]
-    ) -> Principal | Refusal | None:
-        """Whoever is signed in and opens a socket from a page of ours; None: he is not."""
-        cookie = cookie_in(dict(scope["headers"]))
-        if cookie is None:
-            return None
+    async def _seat_socket(self, scope_name: str, cookie: Cookie, headers: Mapping[str, str]) -> Principal | Refusal:
+        """Whoever is signed in and opens a socket from a page of ours."""
         if not is_own(headers.get("host"), headers.get("origin", "")):
             return Refusal("FORBIDDEN", "Whoever is signed in may open a socket only from a page of this server.")
         principal = await self._desk.seats.admit(cookie, scope_name)

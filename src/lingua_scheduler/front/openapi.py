@@ -17,6 +17,7 @@ from lingua_scheduler.front.web import Query
 from lingua_scheduler.protocol.errors import CLOSES, RefusalBody
 from lingua_scheduler.protocol.fields import ID_PATTERN
 from lingua_scheduler.protocol.frames import LAYOUT, AudioFrame, FinalFrame, PingFrame, PongFrame
+from lingua_scheduler.protocol.live import read_live
 from lingua_scheduler.protocol.node import read_from_node, read_to_node
 from lingua_scheduler.protocol.session import read_from_client, read_to_client
 
@@ -170,19 +171,22 @@ def _plain(schema: Any) -> Any:  # noqa: ANN401 - any JSON
 
 
 #: What each socket reads and writes.
+_ADDRESSES: Final = {"node": "/ws/node", "session": "/ws/session", "live": "/api/v1/live"}
 _SOCKETS: Final[dict[str, dict[str, Reader[Any]]]] = {
     "node": {"receive": read_from_node, "send": read_to_node},
     "session": {"receive": read_from_client, "send": read_to_client},
+    "live": {"send": read_live},
 }
 #: Which binary frames they read and write besides: a session's audio, and that of jobs for nodes with `binary_audio`.
 _FRAMES: Final[dict[str, dict[str, tuple[type, ...]]]] = {
     "node": {"receive": (), "send": (AudioFrame,)},
     "session": {"receive": (AudioFrame, FinalFrame, PingFrame, PongFrame), "send": (PongFrame,)},
+    "live": {"send": ()},
 }
 
 
 def asyncapi() -> dict[str, Any]:
-    """AsyncAPI 3 of the two sockets, as seen from here: `receive` is what comes in."""
+    """AsyncAPI 3 of the sockets, as seen from here: `receive` is what comes in."""
     kinds = dict.fromkeys(
         kind for both in _SOCKETS.values() for reader in both.values() for kind in _body_kinds(reader)
     )
@@ -193,7 +197,7 @@ def asyncapi() -> dict[str, Any]:
     channels, operations = {}, {}
     for name, both in _SOCKETS.items():
         channels[name] = {
-            "address": f"/ws/{name}",
+            "address": _ADDRESSES[name],
             "description": f"Closed with: {closes}.",
             # Each once, as some go both ways.
             "messages": {

@@ -217,7 +217,7 @@ class Socket:
 class Sockets:
     """The open ones, each with its kind: whose door it came in by."""
 
-    kinds: Final = ("node", "session")
+    kinds: Final = ("node", "session", "admin")
 
     def __init__(self) -> None:
         self._kind_of: dict[Socket, str] = {}

@@ -18,6 +18,7 @@ from lingua_scheduler.protocol.frames import (
     PongFrame,
     encode_frame,
 )
+from lingua_scheduler.protocol.live import read_live
 from lingua_scheduler.protocol.node import read_from_node, read_to_node
 from lingua_scheduler.protocol.session import read_from_client, read_to_client
 from tests.front.routes import ROUTES as SHOWN
@@ -121,6 +122,7 @@ def test_every_message_of_the_sockets_is_told() -> None:
         "send_node": set(read_to_node.kinds) | {"AudioFrame"},
         "receive_session": set(read_from_client.kinds) | {"AudioFrame", "FinalFrame", "PingFrame", "PongFrame"},
         "send_session": set(read_to_client.kinds) | {"PongFrame"},
+        "send_live": set(read_live.kinds),
     }
     register = document["components"]["schemas"]["NodeRegister"]
     assert register["properties"]["type"] == {"enum": ["node_register"]}
