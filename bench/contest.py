@@ -14,6 +14,7 @@ import uvloop
 
 from bench.figures import Rounds, least_ratio, median, percentile, ratio, rounded, rounds_won
 from bench.ours import WAYS, one_round
+from bench.parts import last_words
 from bench.peers.environment import NotHere, environment, nats_server, python
 from bench.processes import end
 from bench.serving import free_port
@@ -77,12 +78,6 @@ def _one(name: str, store: Store, say: Callable[[str], None]) -> Round:
     except (RuntimeError, OSError) as broken:
         say(f"{name} did not come through: {last_words(broken)}")
         return None
-
-
-def last_words(broken: Exception) -> str:
-    """What went wrong, in one line: of what a process said before it ended, the last."""
-    lines = str(broken).strip().splitlines()
-    return lines[-1] if lines else type(broken).__name__
 
 
 def _peer(name: str, url: str, engine: int) -> Round:

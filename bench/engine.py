@@ -6,9 +6,7 @@ in the same run, the median of several. The server is a plain valkey-server on a
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import statistics
 import sys
 import tempfile
@@ -17,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
 
-from bench.amounts import IS_BRIEF, amount
+from bench.amounts import amount
 from bench.fleet import CELL, PATIENT, at_once, cycle, enrol, finish, four_noops, place, submit, wait
+from bench.parts import run_bench
 from bench.processes import cpu_us
 from bench.redis_py import RedisPyEngine
 from lingua_scheduler.core.refusal import Refusal
@@ -37,7 +35,9 @@ from lingua_scheduler.views.cell import read_cell
 from tests.support.servers import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+    from rich.console import Console
 
     from lingua_scheduler.flows.dispatch import Placed
     from tests.support.servers import Server
@@ -259,7 +259,7 @@ async def _forget_jobs(engine: Engine) -> None:
             return
 
 
-def judge(figures: dict[str, Any]) -> list[str]:
+def judge(figures: dict[str, Any], _parts: Sequence[str]) -> list[str]:
     """The bounds that were missed, in words."""
     cycle_us = figures["server_us_per_cycle"]
     missed = []
@@ -348,18 +348,8 @@ def show(figures: dict[str, Any], console: Console) -> None:
 
 def main() -> int:
     """Measure, show, judge."""
-    parser = argparse.ArgumentParser(prog="./dev bench engine", description="The figures of the state engine.")
-    parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
-    arguments = parser.parse_args()
-    console = Console(stderr=arguments.json)
-    figures = asyncio.run(measure(lambda what: console.print(f"… {what}")))
-    show(figures, console)
-    missed = [] if IS_BRIEF else judge(figures)
-    for line in missed:
-        console.print(f"[red]missed[/]: {line}")
-    if arguments.json:
-        print(json.dumps(figures))
-    return 1 if missed else 0
+    about = "The figures of the state engine."
+    return run_bench("engine", about, lambda _, say: asyncio.run(measure(say)), show, judge)
 
 
 if __name__ == "__main__":

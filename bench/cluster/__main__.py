@@ -6,24 +6,20 @@ lost, or a time that nobody may exceed. How it is done is told in docs/performan
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import sys
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 import uvloop
-from rich.console import Console
 
-from bench.amounts import IS_BRIEF
 from bench.cluster import crossing, failover, instance_kills, node_kills, primaries
 from bench.cluster.tables import show
+from bench.parts import measure_parts, run_bench
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
-    Part = Callable[[], Coroutine[Any, Any, dict[str, Any]]]
+    from bench.parts import Figures, Part, Say
 
 #: What is promised of every run, null where it was not measured.
 KEYS: Final = (
@@ -55,31 +51,21 @@ BOUNDS: Final = {
 #: A part that takes longer is given up.
 PATIENCE_S: Final = 480
 
-PARTS: Final[dict[str, tuple[str, Part]]] = {
-    "crossing": ("a job whose node is with another instance", crossing.measure),
-    "nodes": ("nodes that are killed", node_kills.measure),
-    "instances": ("instances that are killed", instance_kills.measure),
-    "failover": ("primaries of a Cluster that are killed", failover.measure),
-    "primaries": ("one, two and three primaries", primaries.measure),
+
+def _in_time(measure: Callable[[], Coroutine[Any, Any, Figures]]) -> Callable[[Say], Figures]:
+    return lambda _: uvloop.run(asyncio.wait_for(measure(), PATIENCE_S))
+
+
+PARTS: Final[dict[str, Part]] = {
+    "crossing": ("a job whose node is with another instance", _in_time(crossing.measure)),
+    "nodes": ("nodes that are killed", _in_time(node_kills.measure)),
+    "instances": ("instances that are killed", _in_time(instance_kills.measure)),
+    "failover": ("primaries of a Cluster that are killed", _in_time(failover.measure)),
+    "primaries": ("one, two and three primaries", _in_time(primaries.measure)),
 }
 
 
-def measure(parts: list[str], say: Callable[[str], None]) -> dict[str, Any]:
-    """The figures of these parts. One that breaks off says why, and the others go on."""
-    found: dict[str, Any] = dict.fromkeys(KEYS)
-    for name in parts:
-        title, part = PARTS[name]
-        say(title)
-        begun = time.monotonic()
-        try:
-            found |= uvloop.run(asyncio.wait_for(part(), PATIENCE_S))
-        except Exception as broken:  # noqa: BLE001 - whatever it was, the others have figures
-            say(f"{name} broke off: {broken!r}")
-        found.setdefault("seconds", {})[name] = round(time.monotonic() - begun)
-    return found
-
-
-def judge(found: dict[str, Any], parts: list[str]) -> list[str]:
+def judge(found: Figures, parts: Sequence[str]) -> list[str]:
     """The bounds that were missed, and the parts that broke off, in words."""
     missed = [
         f"{name} is {found[name]}, more than {most}" for name, most in BOUNDS.items() if (found[name] or 0) > most
@@ -91,22 +77,11 @@ def judge(found: dict[str, Any], parts: list[str]) -> list[str]:
 
 def main() -> int:
     """Measure, show, judge."""
-    parser = argparse.ArgumentParser(prog="./dev bench cluster", description="The figures of several instances.")
-    parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
-    parser.add_argument("--only", default=",".join(PARTS), help=f"some of {','.join(PARTS)}")
-    arguments = parser.parse_args()
-    parts = arguments.only.split(",")
-    if unknown := set(parts) - set(PARTS):
-        parser.error(f"no such part: {', '.join(sorted(unknown))}")
-    console = Console(stderr=True)
-    found = measure(parts, lambda what: console.print(f"… {what}", markup=False))
-    show(found, console if arguments.json else Console())
-    missed = [] if IS_BRIEF else judge(found, parts)
-    for line in missed:
-        console.print(f"[red]missed[/]: {line}")
-    if arguments.json:
-        print(json.dumps(found))
-    return 1 if missed else 0
+
+    def measure(chosen: Sequence[str], say: Say) -> Figures:
+        return measure_parts(PARTS, chosen, KEYS, say)
+
+    return run_bench("cluster", "The figures of several instances.", measure, show, judge, PARTS)
 
 
 if __name__ == "__main__":

@@ -11,17 +11,16 @@ import pytest
 
 from lingua_scheduler.core.audio_ref import audio_ref_of
 from lingua_scheduler.core.cell import Cell
-from lingua_scheduler.core.errors import OutcomeUnknown
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.cell import read_cell
 from tests.support.house import House, eventually
+from tests.support.meddling import hold_back
 from tests.support.people import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from lingua_scheduler.store.scripts import Script
     from tests.support.people import Client
     from tests.support.servers import Server
 
@@ -216,21 +215,10 @@ async def test_what_had_only_its_number_can_be_said_again(
 ) -> None:
     """Nobody but the first instance knew of it: whoever goes on hears it as if for the first time."""
     here, there = houses
-    numbered, gate = asyncio.Event(), asyncio.Event()
-    engine = here.serving.desk.engine
-    run = engine.run
-
-    async def later(*about: Any) -> Any:
-        numbered.set()
-        await gate.wait()
-        return await run(*about)
-
-    def meddled(script: Script, *about: Any) -> Any:
-        return later(script, *about) if script.name == "save_session" else run(script, *about)
-
+    gate = asyncio.Event()
     async with here.client() as client:
         await client.init()
-        monkeypatch.setattr(engine, "run", meddled)
+        numbered = hold_back(monkeypatch, here.serving.desk.engine, "save_session", gate)
         await client.utter(0)
         await numbered.wait()
         async with there.client() as again:
@@ -278,21 +266,10 @@ async def test_while_a_job_is_placed_and_the_answer_to_that_is_lost(
     houses: tuple[House, House], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, there = houses
-    engine, executed, gate = here.serving.desk.engine, asyncio.Event(), asyncio.Event()
-    run = engine.run
-
-    async def lose(*about: Any) -> bytes:
-        await run(*about)
-        executed.set()
-        await gate.wait()
-        raise OutcomeUnknown("no reply came")
-
-    def meddled(script: Script, *about: Any) -> Any:
-        return lose(script, *about) if script.name == "dispatch" else run(script, *about)
-
+    gate = asyncio.Event()
     async with here.client() as client:
         await client.init()
-        monkeypatch.setattr(engine, "run", meddled)
+        executed = hold_back(monkeypatch, here.serving.desk.engine, "dispatch", gate, loses=True)
         await client.utter(0)
         await executed.wait()
         async with there.client() as again:

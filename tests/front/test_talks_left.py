@@ -10,11 +10,11 @@ import pytest
 
 from lingua_scheduler.core.audio_ref import audio_ref_of
 from lingua_scheduler.core.cell import Cell
-from lingua_scheduler.core.errors import OutcomeUnknown
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.cell import read_cell
 from tests.support.doors import PATIENCE_S
+from tests.support.meddling import hold_back
 from tests.support.people import SILENCE
 from tests.support.talks import client, keep, node, open_instance, outcomes, translate
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from lingua_scheduler.front.sessions.session import Session
     from lingua_scheduler.front.sessions.state import Saved
-    from lingua_scheduler.store.scripts import Script
     from tests.support.doors import Open
     from tests.support.servers import Server
     from tests.support.talks import Client
@@ -131,24 +130,6 @@ async def test_what_is_being_placed_when_its_session_is_taken_over_is_the_new_ow
         assert not ann.all("error"), "nobody tells the old client how it went"
 
 
-def lose_dispatches(instance: Open, monkeypatch: pytest.MonkeyPatch, gate: asyncio.Event) -> asyncio.Event:
-    """Dispatches are executed, and their answers are lost when the gate opens. Set when one was executed."""
-    engine, executed = instance.desk.engine, asyncio.Event()
-    run = engine.run
-
-    async def lose(*about: Any) -> bytes:
-        await run(*about)
-        executed.set()
-        await gate.wait()
-        raise OutcomeUnknown("no reply came")
-
-    def meddled(script: Script, *about: Any) -> Any:
-        return lose(script, *about) if script.name == "dispatch" else run(script, *about)
-
-    monkeypatch.setattr(engine, "run", meddled)
-    return executed
-
-
 async def test_what_its_old_owner_cannot_be_told_of_is_the_new_owners(
     instance: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,7 +137,7 @@ async def test_what_its_old_owner_cannot_be_told_of_is_the_new_owners(
     gate = asyncio.Event()
     async with node(instance) as n1, client(instance) as ann, client(instance) as again:
         await ann.begin()
-        executed = lose_dispatches(instance, monkeypatch, gate)
+        executed = hold_back(monkeypatch, instance.desk.engine, "dispatch", gate, loses=True)
         await ann.utter(0)
         await executed.wait()
         session_of(instance, ann).replaced()
@@ -173,7 +154,7 @@ async def test_what_a_client_cannot_be_told_of_is_missing_and_leaves_nothing(
     gate.set()
     async with node(instance, answer=keep), client(instance) as ann:
         await ann.begin()
-        lose_dispatches(instance, monkeypatch, gate)
+        hold_back(monkeypatch, instance.desk.engine, "dispatch", gate, loses=True)
         await ann.utter(0)
         assert (await ann.until("error"))["error"] == "SCHEDULER_DEPENDENCY_DOWN"
         assert outcomes(await ann.answers(1)) == [(0, "scheduler_dependency_down")]

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from lingua_scheduler.core.errors import OutcomeUnknown
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    import pytest
 
     from lingua_scheduler.store.batch import Read
     from lingua_scheduler.store.engine import Engine
@@ -52,3 +56,28 @@ class Meddled:
 def meddled(engine: Engine, **meddlers: Meddle) -> Any:
     """The same, for those who take an engine."""
     return Meddled(engine, **meddlers)
+
+
+def hold_back(
+    monkeypatch: pytest.MonkeyPatch, engine: Engine, name: str, gate: asyncio.Event, *, loses: bool = False
+) -> asyncio.Event:
+    """From now on this script does not run before the gate opens; set when somebody waits there.
+
+    `loses`: it runs, and when the gate opens its answer is lost.
+    """
+    run, reached = engine.run, asyncio.Event()
+
+    async def slowly(*about: Any) -> Any:
+        if loses:
+            await run(*about)
+        reached.set()
+        await gate.wait()
+        if loses:
+            raise OutcomeUnknown("no reply came")
+        return await run(*about)
+
+    def held(script: Script, *about: Any) -> Any:
+        return slowly(script, *about) if script.name == name else run(script, *about)
+
+    monkeypatch.setattr(engine, "run", held)
+    return reached
