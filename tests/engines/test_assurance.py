@@ -12,9 +12,11 @@ import pytest
 from lingua_scheduler.app import open_engine
 from lingua_scheduler.config import load
 from lingua_scheduler.core.errors import EngineUnfit, OutcomeUnknown
+from lingua_scheduler.store import assurance
 from lingua_scheduler.store.assurance import Replication
 from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.store.keys import cell_key
+from lingua_scheduler.store.slots import slot_of
 from tests.support.ports import free_ports
 from tests.support.sentinels import Member
 from tests.support.tallies import ENTER
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from tests.support.clusters import Sixpack
+    from tests.support.clusters import Node, Sixpack
     from tests.support.sentinels import Trio
 
 CELL: Final = "c0"
@@ -223,6 +225,29 @@ async def test_it_is_so_behind_sentinels_and_on_each_primary_of_a_cluster(
         assert sorted(key for keys in found for key in keys) == sorted(
             cell_key(engine.prefix, cell, "outbox") for cell in cells
         )
+
+
+async def test_nobody_stays_connected_to_a_server_that_has_no_cell_any_more(
+    own_cluster: Sixpack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assurance, "_IDLE_S", 1.0)
+    home = own_cluster.primary_of(slot_of(CELL))
+    heir, others = own_cluster.replica_of(home), [one for one in own_cluster.primaries() if one is not home]
+    async with await connect(own_cluster.url, LONG) as engine:
+        cells = list(engine.one_cell_each(CELL).values())
+        await asyncio.gather(*(enter(engine, "x", cell) for cell in cells))
+        assert [_waits_at(one) for one in (home, *others)] == [1, 1, 1]
+        heir.ask("CLUSTER", "FAILOVER")
+        await asyncio.to_thread(wait_until, lambda: heir.is_primary)
+        async with asyncio.timeout(60):
+            # Those that have cells are asked all the time.
+            while [_waits_at(one) for one in (home, heir, *others)] != [0, 1, 1, 1]:
+                await asyncio.gather(*(enter(engine, "y", cell) for cell in cells), return_exceptions=True)
+
+
+def _waits_at(server: Node) -> int:
+    """How many wait for the replicas of this server."""
+    return str(server.ask("CLIENT", "LIST")).count("name=lingua-waits")
 
 
 async def test_it_is_said_at_the_start_if_there_are_too_few_replicas(

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from lingua_scheduler.store.reign import Home
 
 _SCRIPT: Final = script("store/witness")
+#: A server that nobody asked for so long may have no cells any more; if it has, it is connected to again.
+_IDLE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,21 @@ class Assurance:
             raise OutcomeUnknown("another server may serve by now, and may never have heard of it")
         witness = self._witnesses.get(home)
         if witness is None:
-            # An address has one reign at a time.
-            past = [one for one in self._witnesses if one.address == home.address]
             witness = self._witnesses[home] = _Witness(home, self._replication)
-            for one in past:
-                await self._witnesses.pop(one).close()
-        await witness.write(cell_key(self._prefix, cell, "witness"))
+        written = witness.write(cell_key(self._prefix, cell, "witness"))
+        past = [self._witnesses.pop(one) for one in self._past(home)]
+        await (asyncio.gather(written, *(one.close() for one in past)) if past else written)
+
+    def _past(self, home: Home) -> list[Home]:
+        """Where nobody is needed any more: an address has one reign at a time, and primaries come and go."""
+        if len(self._witnesses) == 1:
+            return []
+        since_s = asyncio.get_running_loop().time() - _IDLE_S
+        return [
+            one
+            for one, witness in self._witnesses.items()
+            if one != home and (one.address == home.address or witness.is_idle(since_s))
+        ]
 
     async def close(self) -> None:
         """Whoever waits is told that nobody knows."""
@@ -93,10 +104,17 @@ class _Witness:
         #: Those who will have the next witness, and whoever writes them.
         self._gathered: list[asyncio.Future[None]] = []
         self._writing: asyncio.Task[None] | None = None
+        self._asked_s = 0.0
+
+    def is_idle(self, since_s: float) -> bool:
+        """Whether nobody has asked for it since then."""
+        return self._writing is None and self._asked_s < since_s
 
     def write(self, key: str) -> asyncio.Future[None]:
         """Done when a witness that is written from now on is on enough replicas. `key` is where it may be written."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._asked_s = loop.time()
         self._gathered.append(future)
         self._key = key
         if self._writing is None:
