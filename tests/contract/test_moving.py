@@ -236,20 +236,10 @@ async def test_no_answer_goes_out_that_whoever_goes_on_does_not_know_of(
 ) -> None:
     """The first instance is about to save that it is missing. It comes too late, and its client hears no more."""
     here, there = houses
-    engine, saving, gate = here.serving.desk.engine, asyncio.Event(), asyncio.Event()
-    run = engine.run
-
-    async def later(*about: Any) -> Any:
-        saving.set()
-        await gate.wait()
-        return await run(*about)
-
-    def meddled(script: Script, *about: Any) -> Any:
-        return later(script, *about) if script.name == "save_session" else run(script, *about)
-
+    gate = asyncio.Event()
     async with here.client() as client:
         await client.init()
-        monkeypatch.setattr(engine, "run", meddled)
+        saving = hold_back(monkeypatch, here.serving.desk.engine, "save_session", gate)
         await client.utter(0, src_lang="nowhere")
         await saving.wait()
         async with there.client() as again:

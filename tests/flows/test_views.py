@@ -76,7 +76,7 @@ async def test_a_node_is_shown_with_its_pairs_and_what_holds_its_slots(world: Wo
     view, changes = await watch(world, read_node(world.engine, CELL, "n1"))
     cell = await world.cell()
     leases = [(f"n1:{A}:1", T0), (f"n1:{B}:1", 0)]
-    assert view == Node(cell.nodes["n1"], cell.profiles["n1"], ["en:en", "en:zh", "zh:en", "zh:zh"], leases)
+    assert view == Node(cell.nodes["n1"], cell.profiles["n1"], ["en:en", "en:zh", "zh:en", "zh:zh"], leases, [])
     assert changes == {}
 
 

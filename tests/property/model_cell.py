@@ -250,6 +250,7 @@ class CellFacts:
             tickets={job_id: job.ticket for job_id, job in self.jobs.items()},
             ways={},
             bodies=texts,
+            guests={},
             leases=sorted(name_of(lease) for lease in self.leases),
             limbo={
                 name_of(lease): facts.fenced_at for lease, facts in self.leases.items() if facts.fenced_at is not None

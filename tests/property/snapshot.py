@@ -18,6 +18,7 @@ from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.records import (
     Event,
     GroupRecord,
+    Guest,
     Intent,
     JobRecord,
     NodeRecord,
@@ -144,6 +145,7 @@ def cell_of(raw: Raw) -> Cell:
             for part in ("payload", "result")
             for key, value in jobs[part.encode()]
         },
+        guests={key.decode(): _decode(value, Guest) for key, value in content["guests"]},
         leases=[key.decode() for key, _ in content["leases"]],
         limbo={key.decode(): int(value) for key, value in content["limbo"]},
         queue=[key.decode() for key, _ in content["queue"]],

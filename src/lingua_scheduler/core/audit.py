@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from lingua_scheduler.core.ids import cell_of
 from lingua_scheduler.core.job_state import ENDS, LIVE_STATES, WAITING_STATES
 from lingua_scheduler.core.needs import LACKS, lacks_of
 from lingua_scheduler.core.records import FORGET_FROM, GONE_FROM, STANDINGS, SUSPECTS, Standing
 from lingua_scheduler.core.waiting import could_go, places_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from lingua_scheduler.core.cell import Cell, HeldLease, Ledger
-    from lingua_scheduler.core.records import JobRecord, NodeRecord
+    from lingua_scheduler.core.records import Guest, JobRecord, NodeRecord
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -80,12 +81,53 @@ def audit_cell(cell: Cell, overdue_ms: int) -> Iterator[Violation]:
     for ledger in cell.ledgers():
         yield from audit_ledger(ledger, cell.now_ms, overdue_ms)
     yield from _leases_have_owners(cell)
+    yield from _guests_have_leases(cell)
     yield from _numbers_are_sizes(cell)
     yield from _groups_are_what_nodes_say(cell)
     yield from _who_waits_is_queued(cell)
     yield from _jobs_add_up(cell)
     yield from _nothing_is_late(cell, overdue_ms)
     yield from _nothing_is_immortal(cell)
+
+
+def _guests_have_leases(cell: Cell) -> Iterator[Violation]:
+    for name, guest in cell.guests.items():
+        entry = cell.due.get(f"g:{name}")
+        if not guest.over and f"{guest.node}:{name}" not in cell.leases:
+            yield Violation("S2", name, f"it is a guest on {guest.node} without a lease")
+        if entry is not None and (entry >= FORGET_FROM) != bool(guest.over):
+            yield Violation("S4", name, f"a guest, {guest.over or 'here'}, and due at {entry}")
+
+
+def audit_guests(cells: Mapping[str, Cell]) -> Iterator[Violation]:
+    """S2 and S8 of guests, over all cells, read while nobody called: each has its other half, or will be let go."""
+    for name, cell in cells.items():
+        for guest_name, guest in cell.guests.items():
+            job_id, _, attempt = guest_name.partition(":")
+            home = cells[cell_of(job_id)]
+            if not guest.over and not _is_let_go(home, "let_go", job_id, int(attempt)):
+                yield from _audit_guest(name, guest_name, guest, home.jobs.get(job_id))
+        for job_id, job in cell.jobs.items():
+            if job.cell and job.state in LIVE_STATES:
+                there = cells[job.cell]
+                found = there.guests.get(f"{job_id}:{job.attempt}")
+                is_there = found is not None and not found.over
+                if not is_there and not _is_let_go(there, "guest_lost", job_id, job.attempt):
+                    yield Violation("S2", job_id, f"it is {job.state} on {job.node} of {job.cell}, and no guest there")
+
+
+def _is_let_go(cell: Cell, kind: str, job_id: str, attempt: int) -> bool:
+    return any((event.kind, event.job, event.attempt) == (kind, job_id, attempt) for event, _ in cell.outbox)
+
+
+def _audit_guest(cell: str, name: str, guest: Guest, job: JobRecord | None) -> Iterator[Violation]:
+    attempt = int(name.partition(":")[2])
+    is_asked = job is not None and (job.state, job.cell, job.asked) == ("RETRYING", cell, attempt)
+    is_lodged = job is not None and job.state in LIVE_STATES and job.attempt == attempt
+    if is_lodged and job is not None and (job.cell, job.node, job.epoch) != (cell, guest.node, guest.epoch):
+        yield Violation("S8", name, f"it is a guest on {guest.node} of {cell}, and at home on {job.node} of {job.cell}")
+    elif not is_asked and not is_lodged:
+        yield Violation("S2", name, f"it is a guest of {cell}, and nobody at home knows of it")
 
 
 def _leases_have_owners(cell: Cell) -> Iterator[Violation]:
@@ -97,7 +139,8 @@ def _leases_have_owners(cell: Cell) -> Iterator[Violation]:
         if lease not in leases:
             yield Violation("S2", lease, "it is fenced, but not in the ledger")
     for job_id, job in cell.jobs.items():
-        if job.state in LIVE_STATES and lease_name(job.node, job_id, job.attempt) not in leases:
+        is_here = job.state in LIVE_STATES and not job.cell
+        if is_here and lease_name(job.node, job_id, job.attempt) not in leases:
             yield Violation("S2", job_id, f"it is {job.state} on {job.node} without a lease")
     # Fenced ones do not count: a node may claim to work on what another one has, and is kept to its word.
     held = Counter(tuple(lease.split(":")[1:]) for lease in leases - cell.limbo.keys())
@@ -214,7 +257,7 @@ def _nothing_is_immortal(cell: Cell) -> Iterator[Violation]:
     looked_after = {f"j:{job_id}" for job_id in cell.jobs} | {f"n:{node_id}" for node_id in cell.nodes}
     looked_after |= {f"l:{lease}" for lease in cell.limbo if lease.split(":")[0] not in cut_off}
     looked_after |= {f"i:{node_id}" for node_id in cell.intents} | {f"d:{node_id}" for node_id in cell.departed}
-    looked_after |= {f"w:{job_id}" for job_id in cell.ways}
+    looked_after |= {f"w:{job_id}" for job_id in cell.ways} | {f"g:{name}" for name in cell.guests}
     looked_after |= {f"m:{node_id}" for node_id, profile in cell.profiles.items() if profile.marks}
     for member in looked_after - cell.due.keys():
         yield Violation("S16", member, "nobody will ever look at it again")
@@ -246,7 +289,7 @@ def _due_too_late(job_id: str, job: JobRecord, cell: Cell) -> str:
         bound = job.created_at_ms + cell.tickets[job_id].wait_ms
     elif job.state in {"ACCEPTED", "RUNNING"}:
         bound = job.accepted_at_ms + job.run_ms
-    node = cell.nodes.get(job.node)
+    node = None if job.cell else cell.nodes.get(job.node)
     grace_until_ms = node.away_until_ms if node and not node.lost_at_ms else 0
     bound = min(job.deadline_at_ms, max(bound, grace_until_ms, cell.counts.get("listening", 0)))
     at_ms = cell.due.get(f"j:{job_id}", 0)

@@ -10,6 +10,7 @@ from lingua_scheduler.core.job_state import State
 from lingua_scheduler.core.records import (
     Event,
     GroupRecord,
+    Guest,
     Intent,
     JobRecord,
     NodeRecord,
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 
 class HeldJob(Record, frozen=True):
-    """What the job behind a lease says of itself. All empty: there is no such job."""
+    """What the job behind a lease says of itself. All empty: there is no such job.
+
+    Of a guest, whose job is in another cell, what is known here; it is called `RESERVED` whatever it is at home.
+    """
 
     state: State | None = None
     attempt: int = 0
@@ -68,6 +72,7 @@ class Cell(msgspec.Struct, frozen=True):
     tickets: dict[str, Ticket]
     ways: dict[str, Way]
     bodies: dict[str, str]
+    guests: dict[str, Guest]
     leases: list[str]
     limbo: dict[str, int]
     queue: list[str]
@@ -79,10 +84,14 @@ class Cell(msgspec.Struct, frozen=True):
         """Each node with its leases, as the paged view gives them."""
         leases: dict[str, list[HeldLease]] = {node_id: [] for node_id in self.nodes}
         for lease in self.leases:
-            node_id, job_id, _ = lease.split(":")
+            node_id, job_id, attempt = lease.split(":")
             job = self.jobs.get(job_id)
             held = HeldJob(job.state, job.attempt, job.node, job.epoch) if job else HeldJob()
-            entry = f"l:{lease}" if lease in self.limbo else f"j:{job_id}"
+            guest = None if job else self.guests.get(f"{job_id}:{attempt}")
+            if guest is not None and not guest.over:
+                held = HeldJob("RESERVED", int(attempt), guest.node, guest.epoch)
+            entry = f"g:{job_id}:{attempt}" if guest else f"j:{job_id}"
+            entry = f"l:{lease}" if lease in self.limbo else entry
             found = HeldLease(lease, self.limbo.get(lease, 0), self.due.get(entry, -1), held)
             leases.setdefault(node_id, []).append(found)
         for node_id, record in self.nodes.items():

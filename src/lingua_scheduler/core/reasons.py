@@ -54,6 +54,7 @@ SPECIAL: Final[dict[str, str]] = {
     "suspect": "it went to a node under suspicion",
     "panic": "suspicion was ignored, because more than half are suspect",
     "waited": "it waited for this node",
+    "guest": "it went to a node of another cell, which is named: nobody could take it in its own",
     "fell back": "it went to a node for the fallback language, because no live node serves its own",
     "again": "it went to a node that had the job or has seen the utterance: no other could take it, or the job insists",
 }

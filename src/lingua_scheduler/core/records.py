@@ -81,6 +81,8 @@ class PastAttempt(Record, frozen=True):
     reserved_at_ms: int = 0
     chosen: int = 0
     reasons: list[str] = []
+    #: The cell of its node, if that is another than the job's own.
+    cell: str = ""
 
     @property
     def choice(self) -> Choice:
@@ -103,7 +105,11 @@ class Past(Record, frozen=True):
 
 
 class JobRecord(Record, frozen=True):
-    """The part of a job that changes."""
+    """The part of a job that changes.
+
+    `cell` is that of its node, if the job is a guest there; of one that retries, the cell that is asked for a node;
+    else "". `asked` is the last attempt for which another cell was asked: its number is not given again.
+    """
 
     state: State
     attempt: int
@@ -121,6 +127,8 @@ class JobRecord(Record, frozen=True):
     ended_at_ms: int
     past: Past
     chosen: int
+    cell: str = ""
+    asked: int = 0
 
     @property
     def choice(self) -> Choice:
@@ -177,6 +185,22 @@ class Way(Record, frozen=True):
 
     cell: str
     hop: int
+
+
+class Guest(Record, frozen=True):
+    """An attempt of a job of another cell that has a slot here. `over`: how it ended; "refused": nobody had room.
+
+    What is over is remembered until the job's deadline: whoever asks for it once more is late.
+    """
+
+    node: str
+    epoch: str
+    acks: int
+    chosen: int
+    reasons: list[str]
+    hosted_at_ms: int
+    deadline_at_ms: int
+    over: str
 
 
 class NodeRecord(Record, frozen=True):

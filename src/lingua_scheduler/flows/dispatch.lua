@@ -1,6 +1,6 @@
 #!lua
 --[[ dispatch: choose a node, take one of its slots, create the job.                CREATED -> RESERVED | WAITING
-  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · jobs · leases · limbo ·
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · jobs · guests · leases · limbo ·
         queue · due · outbox · counts
   ARGV  now_ms rules, then for each job: ticket body          (body "" = none)
   OUT   PLACED state node epoch attempt acks pool new deadline_at_ms

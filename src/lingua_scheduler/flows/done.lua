@@ -8,19 +8,24 @@ local now, packed_rules, answers = clock(ARGV[1]), ARGV[2], {}
 
 for i = 3, #ARGV, 2 do
   local job_id, attempt, node_id, epoch, result_ttl_ms = unpack(cmsgpack.unpack(ARGV[i]))
-  local verdict, job = message_of(job_id, attempt, node_id, epoch, now)
+  local verdict, job, entry = message_of(job_id, attempt, node_id, epoch, now)
   local answer = { verdict }
   if verdict == "CURRENT" then
-    local node = node_at(node_id)
-    praise(node, job, now)
-    free_slot(node, node_id .. ":" .. job_id .. ":" .. attempt, now)
-    put_node(node_id, node)
+    if job[JOB.cell] == "" then
+      local node = node_at(node_id)
+      praise(node, job, now)
+      free_slot(node, node_id .. ":" .. job_id .. ":" .. attempt, now)
+      put_node(node_id, node)
+    else
+      -- include: let_go
+      let_go(job_id, attempt, job[JOB.cell], node_id, "done", job[JOB.deadline_at_ms], now)
+    end
     end_job(job_id, job, "FINISHED", "", result_ttl_ms, now, ARGV[i + 1] ~= "" and ARGV[i + 1])
     answer = { "MOVED", "FINISHED" }
   else
     -- include: confirm_stop
     answer = verdict == "FINISHED" and { "MOVED", "FINISHED" } or { verdict }
-    confirm_stop(job_id, attempt, node_id, now, cmsgpack.unpack(packed_rules))
+    confirm_stop(job_id, attempt, node_id, entry, now, cmsgpack.unpack(packed_rules))
   end
   answers[#answers + 1] = cmsgpack.pack(answer)
   serve(now)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[ evict: the operator throws a node out. Its work goes to others at once, at no cost; only resume brings it back.
-  KEYS  nodes · standing · room · groups · pairs · intents · jobs · leases · limbo · queue · due · outbox ·
+  KEYS  nodes · standing · room · groups · pairs · intents · jobs · guests · leases · limbo · queue · due · outbox ·
         counts
   ARGV  now_ms rules, then for each: { node_id }
   OUT   INTENDED intent standing used | UNKNOWN_NODE                                                                 ]]

@@ -13,7 +13,7 @@ for i = 3, #ARGV do
   local verdict, job, entry = message_of(job_id, attempt, node_id, epoch, now)
   local answer = { verdict }
   if verdict == "CURRENT" then
-    if overloaded then
+    if overloaded and job[JOB.cell] == "" then
       local rest_ms = retry_after_ms > 0 and math.min(retry_after_ms, rules[RULE.max_rest_ms]) or rules[RULE.rest_ms]
       rest(node_id, node_at(node_id), rest_ms, now, rules)
     end
@@ -27,7 +27,7 @@ for i = 3, #ARGV do
     if entry and (entry[PAST_ATTEMPT.cause] == "failed" or entry[PAST_ATTEMPT.cause] == "overloaded") then
       answer = { "MOVED", entry[PAST_ATTEMPT.next_state], entry[PAST_ATTEMPT.next_attempt], false }
     end
-    confirm_stop(job_id, attempt, node_id, now, rules)
+    confirm_stop(job_id, attempt, node_id, entry, now, rules)
   end
   answers[#answers + 1] = cmsgpack.pack(answer)
   serve(now)

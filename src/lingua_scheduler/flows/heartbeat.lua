@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[ heartbeat: a sign of life, and whatever has changed. It cannot undo what the operator wants, nor a cut-off.
   What the node runs and nobody gave it, or took away without its word, takes slots until it has stopped.
-  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · jobs · leases · limbo ·
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · jobs · guests · leases · limbo ·
         queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id epoch word } capability      (epoch "" = not told)
         word: any of reported max load running running_jobs; capability: packed, "" = as it was

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[ leave: a node says that it is gone. It is out of its pools at once; what it had goes to others.
-  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · leases ·
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · jobs · guests · leases ·
         limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id epoch }                      (epoch "" = not told)
   OUT   LEFT moved | UNKNOWN_NODE | STALE_ATTEMPT                                                                  ]]

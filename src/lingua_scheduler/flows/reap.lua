@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 --[[ reap: settle everything overdue: acks, results, deadlines, silent nodes, graces, rests, limbo, retention.
   Bounded, and safe with any number of reapers: what one has settled is no longer due.
-  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · departed · jobs · leases ·
-        limbo · queue · due · outbox · counts
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · departed · jobs · guests ·
+        leases · limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { limit }
   OUT   SETTLED number more                                                                                        ]]
 -- include: clock, settle, forget, write_tally

@@ -7,8 +7,8 @@
   Whoever renews a registration does so by a connection that spoke for the node: if another does by now, NODE_REPLACED.
   One that spoke for it before that is no other: an engine that has forgotten the last one has fallen back to it.
   An instance renews it from memory: what it says the node runs takes slots, and nothing that is known is dropped.
-  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · departed · jobs · leases ·
-        limbo · queue · due · outbox · counts
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · departed · jobs · guests ·
+        leases · limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id credential epoch process connection max reported acks tells nonce
         capability running about renewed_by since_ms stamp }
                               (running false, stamp 0 = not told; renewed_by "" = nobody; since: he has it since then)
@@ -72,10 +72,11 @@ local function wait_again(node_id)
   end
 end
 
--- What a node names it has accepted.
+-- What a node names it has accepted. Of a guest its home hears that from the node itself.
 local function imply_ack(job_id)
-  local job = cmsgpack.unpack(redis.call("HGET", KEY.jobs, job_id))
-  if SOURCES.ACCEPTED[job[JOB.state]] then
+  local packed = redis.call("HGET", KEY.jobs, job_id)
+  local job = packed and cmsgpack.unpack(packed)
+  if job and SOURCES.ACCEPTED[job[JOB.state]] then
     job[JOB.state], job[JOB.accepted_at_ms] = "ACCEPTED", now
     redis.call("HSET", KEY.jobs, job_id, cmsgpack.pack(job))
   end
@@ -85,7 +86,7 @@ end
 local function watch_again(node_id)
   for _, entry in ipairs(leases_of(node_id)) do
     if redis.call("HEXISTS", KEY.limbo, entry[1]) == 0 then
-      redis.call("ZADD", KEY.due, "LT", now, "j:" .. entry[2])
+      redis.call("ZADD", KEY.due, "XX", "LT", now, "j:" .. entry[2])
     end
   end
 end
@@ -191,9 +192,16 @@ for i = 3, #ARGV do
     look_again(node_id, node, now, rules)
 
     for _, entry in ipairs(unnamed) do
-      local job = cmsgpack.unpack(redis.call("HGET", KEY.jobs, entry[2]))
-      local early = SOURCES.ACCEPTED[job[JOB.state]]
-      if not early then
+      local job_record = redis.call("HGET", KEY.jobs, entry[2])
+      local job = job_record and cmsgpack.unpack(job_record)
+      local early = job and SOURCES.ACCEPTED[job[JOB.state]]
+      if not job then
+        -- include: lose_guest
+        -- Whether a guest was delivered only its home knows: what is fetched later does not decide it.
+        if connection ~= "" then
+          lose_guest(entry[2] .. ":" .. entry[3], CAUSE.undelivered, CAUSE.dropped, now, rules)
+        end
+      elseif not early then
         move_on(entry[2], job, CAUSE.dropped, "dropped", now, rules)
       elseif connection ~= "" then
         move_on(entry[2], job, CAUSE.undelivered, "undelivered", now, rules)

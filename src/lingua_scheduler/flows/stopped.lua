@@ -15,7 +15,7 @@ for i = 3, #ARGV do
     entry = move_on(job_id, job, CAUSE.stopped, "stopped", now, rules)
   else
     answer = { verdict == "FINISHED" and "STALE_ATTEMPT" or verdict }
-    confirm_stop(job_id, attempt, node_id, now, rules)
+    confirm_stop(job_id, attempt, node_id, entry, now, rules)
   end
   if entry and entry[PAST_ATTEMPT.cause] == "stopped" then
     answer = { "MOVED", entry[PAST_ATTEMPT.next_state], entry[PAST_ATTEMPT.next_attempt] }

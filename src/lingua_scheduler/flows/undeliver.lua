@@ -17,7 +17,9 @@ for i = 3, #ARGV do
     local job = cmsgpack.unpack(packed)
     local verdict, entry = attempt_of(job, attempt, node_id, epoch)
     if verdict == "CURRENT" and job[JOB.state] == "RESERVED" then
-      rest(node_id, node_at(node_id), rules[RULE.reconnect_grace_ms], now, rules)
+      if job[JOB.cell] == "" then
+        rest(node_id, node_at(node_id), rules[RULE.reconnect_grace_ms], now, rules)
+      end
       entry = move_on(job_id, job, CAUSE.undelivered, "undelivered", now, rules)
     end
     local undone = entry and entry[PAST_ATTEMPT.cause] == "undelivered"

@@ -17,6 +17,8 @@ from lingua_scheduler.protocol.fields import Message, PairingCode, Slots
 from lingua_scheduler.protocol.node import InstalledService
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from lingua_scheduler.core.catalog import Catalog
     from lingua_scheduler.core.records import NodeRecord, Profile
 
@@ -37,11 +39,12 @@ class NodeSummary(Message, frozen=True, kw_only=True):
 
 
 class LeaseAnswer(Message, frozen=True, kw_only=True):
-    """What holds a slot. `fenced_at_ms` if it was given up and the node has not confirmed that it stopped."""
+    """What holds a slot. `fenced_at_ms`: given up, and its node has not confirmed that. `guest`: of another cell."""
 
     job_id: str
     attempt_id: int
     fenced_at_ms: int | None = None
+    guest: bool | None = None
 
 
 class MarkAnswer(Message, frozen=True, kw_only=True):
@@ -254,15 +257,16 @@ def node_answer(
     pools: list[str],
     leases: list[tuple[str, int]],
     catalog: Catalog | None,
+    guests: Collection[str] = (),
 ) -> NodeAnswer:
-    """Everything known of a node; `leases` as `views.node` gives them."""
+    """Everything known of a node; `leases`, and which of them are guests, as `views.node` gives them."""
     return NodeAnswer(
         **_glance(node_id, node),
         max_override=node.limit or None,
         epoch=node.epoch,
         registered_at_ms=profile.registered_at_ms,
         pools=pools,
-        leases=[_lease(name, fenced_at) for name, fenced_at in leases],
+        leases=[_lease(name, fenced_at, name in guests) for name, fenced_at in leases],
         semantic_langs=profile.semantic,
         asr_langs=_declared(profile.asr),
         nmt_pairs="any" if profile.nmt is True else _pairs(_declared(profile.nmt)),
@@ -318,9 +322,11 @@ def _glance(node_id: str, node: NodeRecord) -> dict[str, Any]:
     }
 
 
-def _lease(name: str, fenced_at: int) -> LeaseAnswer:
+def _lease(name: str, fenced_at: int, is_guest: bool) -> LeaseAnswer:
     *_, job_id, attempt = name.split(":")
-    return LeaseAnswer(job_id=job_id, attempt_id=int(attempt), fenced_at_ms=fenced_at or None)
+    return LeaseAnswer(
+        job_id=job_id, attempt_id=int(attempt), fenced_at_ms=fenced_at or None, guest=True if is_guest else None
+    )
 
 
 def _declared(said: list[str] | bool) -> list[str] | None:

@@ -22,6 +22,8 @@ class AttemptAnswer(Message, frozen=True, kw_only=True):
     end: str
     ended_at_ms: int | None = None
     node_id: str | None = None
+    #: The cell of the node, if the job was a guest there.
+    guest_in: str | None = None
 
 
 class Timings(Message, frozen=True, kw_only=True):
@@ -79,10 +81,13 @@ def job_answer(job: JobRecord, ticket: Ticket, result: str = "", *, internals: b
 
 
 def _attempts(job: JobRecord, *, internals: bool) -> list[AttemptAnswer]:
-    found = [(past.attempt, past.reserved_at_ms, past.cause, past.ended_at_ms, past.node) for past in job.past.attempts]
+    found = [
+        (past.attempt, past.reserved_at_ms, past.cause, past.ended_at_ms, past.node, past.cell)
+        for past in job.past.attempts
+    ]
     end = last_attempt(job)
     if end is not None:
-        found.append((job.attempt, job.reserved_at_ms, end, job.ended_at_ms, job.node))
+        found.append((job.attempt, job.reserved_at_ms, end, job.ended_at_ms, job.node, job.cell))
     return [
         AttemptAnswer(
             attempt_id=number,
@@ -90,8 +95,9 @@ def _attempts(job: JobRecord, *, internals: bool) -> list[AttemptAnswer]:
             end=end,
             ended_at_ms=ended_at or None,
             node_id=node_id if internals else None,
+            guest_in=cell or None if internals else None,
         )
-        for number, reserved_at, end, ended_at, node_id in found
+        for number, reserved_at, end, ended_at, node_id, cell in found
     ]
 
 

@@ -78,6 +78,13 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "result_ttl_ms; its way as long as its timeout_ms and claim_lease_ms",
     ),
     Key(
+        "guests",
+        "hash",
+        "`job:attempt`",
+        "an attempt of a job of another cell that has a slot here, or had, or was refused one (msgpack, `Guest`)",
+        "the job's deadline",
+    ),
+    Key(
         "leases",
         "zset",
         "`node:job:attempt`",
@@ -104,8 +111,8 @@ CELL_KEYS: Final[tuple[Key, ...]] = (
         "due",
         "zset",
         "`j:job`, `l:lease`, `n:node`, `m:node` (its marks), `r:node` (it has room for more who wait), `f:` (more who "
-        "wait may fall back), `i:node` (an intent), `d:node` (a home that was given up) or `w:job` (where it went on "
-        "to)",
+        "wait may fall back), `i:node` (an intent), `d:node` (a home that was given up), `w:job` (where it went on "
+        "to) or `g:job:attempt` (a guest)",
         "when to look at it again; of what is only to be forgotten 10^15 later, of nodes that are gone 2·10^15",
         "as what it names",
     ),

@@ -41,6 +41,7 @@ from lingua_scheduler.core.records import (
     Entry,
     Event,
     GroupRecord,
+    Guest,
     Home,
     Intent,
     JobRecord,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 #: The layout of everything that is kept. A release refuses cells of another number; a changed record needs a new one.
-SCHEMA: Final = 7
+SCHEMA: Final = 8
 
 #: The longest array whose length msgpack keeps in one byte.
 _FIXARRAY: Final = 15
@@ -84,13 +85,14 @@ def _lua_numbers(numbers: Mapping[str, int]) -> str:
 
 def _lua_causes() -> dict[str, str]:
     counters = _positions(Past)
-    return {
+    causes = {
         cause.name: (
             f'({{name="{cause.name}",limbo={_lua(cause.lease == "limbo")},costs_try={_lua(cause.costs_try)}'
             f",blames={_lua(cause.blames)}" + (f",counts={counters[cause.counts]}" if cause.counts else "") + "})"
         )
         for cause in CAUSES
     }
+    return causes | {"named": "({" + ",".join(f"{name}={cause}" for name, cause in causes.items()) + "})"}
 
 
 def _positions(record: type[Record]) -> dict[str, int]:
@@ -119,6 +121,7 @@ _RECORDS: Final[dict[str, type[Record]]] = {
     "TICKET": Ticket,
     "WISHES": Wishes,
     "WAY": Way,
+    "GUEST": Guest,
     "NODE": NodeRecord,
     "INTENT": Intent,
     "HOME": Home,

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 --[[ cell: everything in a cell at one instant. For tests and small cells: the answer is as large as the cell.
-  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · departed · jobs · leases ·
-        limbo · queue · due · outbox · counts
+  KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · departed · jobs · guests ·
+        leases · limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { }
   OUT   now and each key's content as lists: { field value } of a hash, { member score } of a zset                 ]]
 -- include: clock
@@ -62,6 +62,7 @@ for _ = 3, #ARGV do
     tickets,
     ways,
     texts,
+    entries(redis.call("HGETALL", KEY.guests), true),
     zset(redis.call("ZRANGE", KEY.leases, 0, -1, "WITHSCORES")),
     entries(redis.call("HGETALL", KEY.limbo), false),
     redis.call("ZRANGE", KEY.queue, 0, -1),

@@ -8,7 +8,7 @@ import msgspec
 
 from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.ids import check_cell
-from lingua_scheduler.core.records import Event, GroupRecord, Intent, JobRecord, NodeRecord, Profile, Ticket, Way
+from lingua_scheduler.core.records import Event, GroupRecord, Guest, Intent, JobRecord, NodeRecord, Profile, Ticket, Way
 from lingua_scheduler.core.refusal import Invalid, Refusal
 from lingua_scheduler.store.scripts import script
 
@@ -32,6 +32,7 @@ class _Packed(msgspec.Struct, array_like=True, frozen=True):
     tickets: list[tuple[str, Ticket]]
     ways: list[tuple[str, Way]]
     bodies: list[tuple[str, str]]
+    guests: list[tuple[str, Guest]]
     leases: list[tuple[str, int]]
     limbo: list[tuple[str, str]]
     queue: list[str]
@@ -67,6 +68,7 @@ async def read_cell(engine: Engine, cell: str) -> Cell | Refusal:
         tickets=dict(packed.tickets),
         ways=dict(packed.ways),
         bodies=dict(packed.bodies),
+        guests=dict(packed.guests),
         leases=[member for member, _ in packed.leases],
         limbo={lease: int(fenced_at) for lease, fenced_at in packed.limbo},
         queue=packed.queue,

@@ -1,14 +1,15 @@
 #!lua flags=no-writes
 --[[ mailbox: the attempts that were handed to a node and that it has not accepted yet.
-  KEYS  profiles · jobs · leases
+  KEYS  profiles · jobs · guests · leases
   ARGV  now_ms rules, then for each: { node_id }
-  OUT   MAILBOX { job_id attempt } | UNKNOWN_NODE | STALE_ATTEMPT (it has a socket: its work is written there)      ]]
+  OUT   MAILBOX { job_id attempt } { guests: job_id attempt }     (whether a guest was accepted, only its home knows)
+        UNKNOWN_NODE | STALE_ATTEMPT                              (it has a socket: its work is written there)        ]]
 -- include: leases_of
 local answers = {}
 
 for i = 3, #ARGV do
   local node_id = cmsgpack.unpack(ARGV[i])[1]
-  local answer, found = { "UNKNOWN_NODE" }, {}
+  local answer, found, guests = { "UNKNOWN_NODE" }, {}, {}
   local profile = redis.call("HGET", KEY.profiles, node_id)
   if profile and cmsgpack.unpack(profile)[PROFILE.connection] ~= "" then
     answer = { "STALE_ATTEMPT" }
@@ -21,9 +22,11 @@ for i = 3, #ARGV do
         if state == "DISPATCHED" and attempt == lease[3] then
           found[#found + 1] = { lease[2], attempt }
         end
+      elseif redis.call("HEXISTS", KEY.guests, lease[2] .. ":" .. lease[3]) == 1 then
+        guests[#guests + 1] = { lease[2], lease[3] }
       end
     end
-    answer = { "MAILBOX", found }
+    answer = { "MAILBOX", found, guests }
   end
   answers[#answers + 1] = cmsgpack.pack(answer)
 end

@@ -21,6 +21,8 @@ class Node(Answer, frozen=True, tag="NODE"):
     profile: Profile
     pairs: list[str]
     leases: list[tuple[str, int]]
+    #: Those of its leases whose jobs are at home in another cell.
+    guests: list[str]
 
     @property
     def health(self) -> int:

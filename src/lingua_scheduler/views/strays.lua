@@ -22,7 +22,7 @@ local function of_jobs(page, found)
       local job = cmsgpack.unpack(page[n + 1])
       local state, lease = job[JOB.state], job[JOB.node] .. ":" .. job_id .. ":" .. job[JOB.attempt]
       local live = job[JOB.ended_at_ms] == 0 and state ~= "RETRYING" and state ~= "WAITING"
-      if live and not redis.call("ZSCORE", KEY.leases, lease) then
+      if live and job[JOB.cell] == "" and not redis.call("ZSCORE", KEY.leases, lease) then
         found[#found + 1] = { "S2", job_id, "it is " .. state .. " on " .. job[JOB.node] .. " without a lease" }
       end
       if not redis.call("ZSCORE", KEY.due, "j:" .. job_id) then

@@ -20,12 +20,13 @@ WORDS: Final = AGAINST_A_NODE | {*WISHES, *SPECIAL}
 #: Words that the Lua says only when it means a reason: an event or a list has none of these names.
 TELLING: Final = WORDS - Standing.__members__.keys() | {"suspect"}
 
-#: The names of a label and of counters.
-OTHERS: Final = {"group", "accepted", "pool_empty"}
+#: The names of a label, of counters and of an event.
+OTHERS: Final = {"group", "accepted", "pool_empty", "reserved"}
 
 #: Who says which of them, beside the standings, which are generated.
 SPEAKERS: Final[dict[str, set[str]]] = {
     "flows/dispatch": {"preferred"},
+    "flows/lodge": {"waited", "guest"},
     "flows/shared/against": {"no_pool", "no_service", "fallback", "not_permitted", "marked"},
     "flows/shared/choose_wished": {"bound", "preferred", "seen", "suspect", "last node", "pool full"},
     "flows/shared/could_take": {"unknown", "excluded", "marked"},

@@ -193,8 +193,16 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "SEATED",
         "SEAT",
         "UNSEATED",
+        "SENT_OUT",
+        "HOSTED",
+        "TURNED_AWAY",
+        "LODGED",
+        "NOT_ASKED",
+        "BROUGHT_BACK",
+        "UNHOSTED",
+        "STRANDED",
     }
-    states = {"CREATED"}
+    states = {"CREATED", "RESERVED"}
     assert answers - told - states <= set(CODES)
     assert {"UNKNOWN_JOB", "UNKNOWN_NODE", "STALE_ATTEMPT", "NO_CAPABLE_NODE"} <= answers
 

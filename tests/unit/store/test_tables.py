@@ -27,6 +27,7 @@ from lingua_scheduler.core.records import (
     Entry,
     Event,
     GroupRecord,
+    Guest,
     Home,
     Intent,
     JobRecord,
@@ -48,7 +49,21 @@ from lingua_scheduler.store.tables import SCHEMA, TABLES
 #: What is kept in the engine; the rules travel with each call and may change at any time.
 KEPT: Final = (
     *("JOB", "PAST", "PAST_ATTEMPT", "CHOICE", "TICKET", "WISHES", "NODE", "PROFILE", "MARK", "GROUP", "EVENT"),
-    *("CLAIM", "MEMORY", "ENTRY", "BUCKET", "STANDING", "DUE", "LACK", "ROOM", "GONE", "INTENT", "HOME", "WAY"),
+    *(
+        "CLAIM",
+        "MEMORY",
+        "ENTRY",
+        "BUCKET",
+        "STANDING",
+        "DUE",
+        "LACK",
+        "ROOM",
+        "GONE",
+        "INTENT",
+        "HOME",
+        "WAY",
+        "GUEST",
+    ),
 )
 
 #: The number of every layout there has been, with its digest.
@@ -60,6 +75,7 @@ LAYOUTS: Final = {
     5: "0561d65dcb516e1f",
     6: "f8d65ac60324995c",
     7: "eed6d5f73797ddeb",
+    8: "8c3c40b081799e93",
 }
 
 
@@ -89,6 +105,7 @@ def test_every_record_that_is_kept_is_part_of_the_layout() -> None:
         ("INTENT", Intent),
         ("HOME", Home),
         ("WAY", Way),
+        ("GUEST", Guest),
         ("PROFILE", Profile),
         ("MARK", Mark),
         ("GROUP", GroupRecord),
@@ -147,9 +164,10 @@ def test_the_scripts_are_composed_with_the_table_of_moves() -> None:
 
 
 def test_every_way_to_end_an_attempt_is_known_to_the_scripts_by_its_name() -> None:
-    assert set(TABLES["CAUSE"]) == {cause.name for cause in CAUSES}
+    assert set(TABLES["CAUSE"]) == {cause.name for cause in CAUSES} | {"named"}
     for cause in CAUSES:
         lua = TABLES["CAUSE"][cause.name]
+        assert f"{cause.name}={lua}" in TABLES["CAUSE"]["named"]
         assert f'name="{cause.name}"' in lua
         assert f"limbo={str(cause.lease == 'limbo').lower()}" in lua
         assert f"costs_try={str(cause.costs_try).lower()}" in lua

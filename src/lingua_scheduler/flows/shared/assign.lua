@@ -4,7 +4,8 @@
 local function assign(job_id, job, node_id, node, choice, reasons, ticket, entry, now)
   tally(job[JOB.attempt] == 0 and "accepted" or "attempt.again", 1)
   if job[JOB.state] == "WAITING" or job[JOB.state] == "RETRYING" then
-    -- include: past_of
+    -- include: past_of, take_back
+    take_back(job_id, job, now)
     local kept = past_of(job)[PAST.reasons]
     for _, reason in ipairs(reasons) do
       kept[#kept + 1] = reason

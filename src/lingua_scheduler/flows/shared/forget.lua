@@ -1,6 +1,6 @@
 -- The memory of what is over ends, at most `limit` times: of ended jobs first the text and later the record, what an
--- operator wanted of a node that never came back, homes that were given up, where jobs went on to, and nodes that are
--- gone. How many times, and whether more is due.
+-- operator wanted of a node that never came back, homes that were given up, where jobs went on to, guests, and nodes
+-- that are gone. How many times, and whether more is due.
 -- include: node_at, forget_node
 local function forget(limit, now, rules)
   local members = redis.call("ZRANGEBYSCORE", KEY.due, DUE.forget, DUE.forget + now, "LIMIT", 0, limit)
@@ -13,6 +13,8 @@ local function forget(limit, now, rules)
       redis.call("HDEL", KEY.departed, id)
     elseif kind == "w" then
       redis.call("HDEL", KEY.jobs, id .. ":way")
+    elseif kind == "g" then
+      redis.call("HDEL", KEY.guests, id)
     else
       local job = cmsgpack.unpack(redis.call("HGET", KEY.jobs, id))
       local released_at = #job[JOB.past] > 0 and job[JOB.past][PAST.released_at_ms] or 0

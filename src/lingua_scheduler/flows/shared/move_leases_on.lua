@@ -10,9 +10,15 @@ local function move_leases_on(node_id, early, late, limit, now, rules)
         return moved
       end
       moved = moved + 1
-      local job = cmsgpack.unpack(redis.call("HGET", KEY.jobs, job_id))
-      local cause = SOURCES.ACCEPTED[job[JOB.state]] and early or late
-      move_on(job_id, job, cause, cause.name, now, rules)
+      local packed = redis.call("HGET", KEY.jobs, job_id)
+      if packed then
+        local job = cmsgpack.unpack(packed)
+        local cause = SOURCES.ACCEPTED[job[JOB.state]] and early or late
+        move_on(job_id, job, cause, cause.name, now, rules)
+      else
+        -- include: lose_guest
+        lose_guest(job_id .. ":" .. entry[3], early, late, now, rules)
+      end
     end
   end
   return moved

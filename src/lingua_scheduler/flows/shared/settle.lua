@@ -18,6 +18,9 @@ local function settle(limit, now, rules)
         settle_limbo(id, now, rules)
       elseif kind == "n" then
         moved = moved + settle_node(id, limit - settled - moved, now, rules)
+      elseif kind == "g" then
+        -- include: lose_guest
+        lose_guest(id, CAUSE.expired, CAUSE.expired, now, rules)
       else
         redis.call("ZREM", KEY.due, member)
         if kind == "m" then

@@ -14,6 +14,14 @@ local function settle_job(job_id, now, rules)
     end_early(job_id, job, "EXPIRED", CAUSE.expired, "deadline", now, rules)
     return
   end
+  if job[JOB.state] == "RETRYING" then
+    -- include: take_back
+    -- Whoever asked another cell for a node has not come back with one in time.
+    take_back(job_id, job, now)
+    redis.call("HSET", KEY.jobs, job_id, cmsgpack.pack(job))
+    redis.call("ZADD", KEY.due, deadline, "j:" .. job_id)
+    return
+  end
   local cause, over_at, look_at = CAUSE.run_timeout, job[JOB.accepted_at_ms] + run_ms, deadline
   if SOURCES.ACCEPTED[job[JOB.state]] then
     -- Who was sent nothing, as far as we know, owes no answer.
@@ -23,10 +31,11 @@ local function settle_job(job_id, now, rules)
   if now >= over_at then
     -- In a grace the job stays with its node; when that is over, the node is lost, and not the job late. And an
     -- instance that had lost the engine first tells what it knows.
-    local node, told_at = node_at(job[JOB.node]), tonumber(redis.call("HGET", KEY.counts, "listening") or 0)
-    local in_grace = node[NODE.away_until_ms] > 0 and node[NODE.lost_at_ms] == 0
+    local node = job[JOB.cell] == "" and node_at(job[JOB.node])
+    local told_at = tonumber(redis.call("HGET", KEY.counts, "listening") or 0)
+    local in_grace = node and node[NODE.away_until_ms] > 0 and node[NODE.lost_at_ms] == 0
     if in_grace or now < told_at then
-      local stays_until = math.max(told_at, node[NODE.away_until_ms], now)
+      local stays_until = math.max(told_at, node and node[NODE.away_until_ms] or 0, now)
       redis.call("ZADD", KEY.due, math.min(stays_until, deadline), "j:" .. job_id)
       return
     end

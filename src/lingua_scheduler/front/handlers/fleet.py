@@ -97,7 +97,7 @@ async def show_node(desk: Desk, request: Request) -> Said:
     node = await desk.directory.at_home(node_id, lambda cell: read_node(desk.engine, cell, node_id))
     if isinstance(node, Refusal):
         return node
-    return node_answer(node_id, node.record, node.profile, node.pairs, node.leases, desk.catalog.catalog)
+    return node_answer(node_id, node.record, node.profile, node.pairs, node.leases, desk.catalog.catalog, node.guests)
 
 
 async def list_pools(desk: Desk, request: Request) -> Said:

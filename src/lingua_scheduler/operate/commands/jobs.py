@@ -32,10 +32,16 @@ def _facts(job: dict[str, Any]) -> list[tuple[str, Any]]:
         ("pair", f"{job['src_lang']}:{job['tgt_lang']}"),
         ("session", f"{job['session_id']}, utterance {job['utterance_index']}"),
         ("node", job.get("node_id")),
-        ("attempts", ", ".join(f"{one.get('node_id')} ({one['end'] or 'goes on'})" for one in job["attempts"])),
+        ("attempts", ", ".join(f"{_where(one)} ({one['end'] or 'goes on'})" for one in job["attempts"])),
         ("after", ", ".join(after)),
         ("trace", job["trace_id"]),
     ]
+
+
+def _where(attempt: dict[str, Any]) -> str:
+    """The node of an attempt; of a guest also the cell."""
+    guest_in = attempt.get("guest_in")
+    return f"{attempt.get('node_id')} of {guest_in}" if guest_in else str(attempt.get("node_id"))
 
 
 @app.command()

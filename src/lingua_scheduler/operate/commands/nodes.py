@@ -74,7 +74,7 @@ def _facts(node: dict[str, Any]) -> list[tuple[str, Any]]:
         ("health", f"{node['health']} of 100"),
         ("slots", f"{node['used']} of {node['max']} taken" + (f"; limited to {override}" if override else "")),
         ("in limbo", node["limbo"] or None),
-        ("works on", ", ".join(lease["job_id"] for lease in node["leases"] if "fenced_at_ms" not in lease)),
+        ("works on", ", ".join(_held(lease) for lease in node["leases"] if "fenced_at_ms" not in lease)),
         ("pools", ", ".join(node["pools"])),
         ("repairs", ", ".join(node["semantic_langs"])),
         ("hears", ", ".join(node.get("asr_langs") or [])),
@@ -88,6 +88,10 @@ def _facts(node: dict[str, Any]) -> list[tuple[str, Any]]:
         ("version", about.get("version")),
         ("platform", about.get("platform")),
     ]
+
+
+def _held(lease: dict[str, Any]) -> str:
+    return f"{lease['job_id']} (a guest of another cell)" if lease.get("guest") else str(lease["job_id"])
 
 
 def _installed(one: dict[str, Any]) -> str:
