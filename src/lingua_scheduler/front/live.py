@@ -44,6 +44,9 @@ _REMEMBERED: Final = 30
 _STILL_S: Final = 2.0
 #: So often it is looked whether whoever is signed in still is.
 _RECHECK_S: Final = 30.0
+#: What changes how nodes stand; then there is another look at the fleet, but no sooner than this after the last.
+_MOVING: Final = ("node_", "admin_")
+_AGAIN_MS: Final = 500
 _WELL: Final = (Standing.available, Standing.full)
 
 
@@ -61,6 +64,8 @@ class Live:
         self._total = 0
         self._events: deque[EventAnswer] = deque(maxlen=MAX_EVENTS)
         self._last_event = ""
+        #: Something happened that the last look at the fleet does not show.
+        self._is_moved = False
         self._said_at = 0.0
         #: One look at a time, whoever asks for it.
         self._looking = asyncio.Lock()
@@ -146,6 +151,10 @@ class Live:
     async def _look(self, desk: Desk) -> LiveDelta | None:
         """What has changed; None: nothing."""
         new = await self._new_events(desk)
+        if self._is_moved and (desk.stats.age_ms(desk) or 0) >= _AGAIN_MS:
+            # Whoever watches sees at once what became of it, and not with the next look of all.
+            self._is_moved = False
+            await desk.stats.make(desk)
         stats, total, last = None, self._total, desk.stats.last
         nodes: list[LiveNode] = []
         gone: list[str] = []
@@ -176,6 +185,7 @@ class Live:
             told = [event_answer(event_id, notice) for event_id, notice in found]
             self._last_event = told[-1].id
             self._events.extend(told)
+            self._is_moved |= any(event.kind.startswith(_MOVING) for event in told)
             new += told
             if not after or len(told) < MAX_EVENTS:
                 return new

@@ -69,7 +69,7 @@ const operation = (schemas, path, method, one) => {
 };
 const socket = (api, name, channel) => {
   const made = [make("h2", channel.address), make("p", channel.description)];
-  for (const action of ["receive", "send"]) {
+  for (const action of ["receive", "send"].filter(one => api.operations[`${one}_${name}`])) {
     made.push(make("h3", action === "receive" ? "Comes in" : "Goes out"));
     for (const ref of api.operations[`${action}_${name}`].messages) {
       const message = api.components.messages[nameOf(ref.$ref)];
