@@ -21,6 +21,7 @@ from lingua_scheduler.front.delivery import Delivery
 from lingua_scheduler.front.desk import Desk
 from lingua_scheduler.front.directory import Directory
 from lingua_scheduler.front.door import Door
+from lingua_scheduler.front.guests import Guests
 from lingua_scheduler.front.handlers import attempts, audio, fleet, health, instances, jobs, logs, nodes, signing
 from lingua_scheduler.front.handlers.documents import with_documents
 from lingua_scheduler.front.hearing import Hearing
@@ -49,6 +50,7 @@ from lingua_scheduler.loops.snapshot_maker import SnapshotMaker
 from lingua_scheduler.loops.surveyor import Surveyor
 from lingua_scheduler.loops.tender import Tender
 from lingua_scheduler.loops.undertaker import Undertaker
+from lingua_scheduler.loops.usher import Usher
 from lingua_scheduler.loops.watcher import Watcher
 from lingua_scheduler.store.address import parse_place
 from lingua_scheduler.store.assurance import Replication
@@ -178,8 +180,10 @@ async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[Tender]:
         relay_ms=loops.relay_interval_ms,
         hand_over=hear,
     )
+    guests = Guests(app.directory, app.submitter.routes)
+    guests.has_news = tender.has_news
     app.directory.has_grown = tender.wake
-    async with tender, app.marker:
+    async with tender, Usher(loops.sweep_interval_ms, guests.look), app.marker:
         yield tender
 
 

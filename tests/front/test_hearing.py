@@ -15,11 +15,13 @@ from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.fail import fail
+from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.relay import Taken, relay
 from lingua_scheduler.flows.release import release
 from lingua_scheduler.front.hearing import Hearing
 from lingua_scheduler.protocol.errors import CloseCode
 from lingua_scheduler.views.job import Job
+from tests.support.guests import THERE, check, join_in, mail, settle_in, strand
 from tests.support.nodes import TRACE, Stage
 from tests.support.stage import A, sweep
 from tests.support.world import CELL
@@ -194,3 +196,24 @@ async def test_what_concerns_the_operator_is_in_the_log(
     with caplog.at_level(logging.WARNING):
         await scene.hearing.hear(msgspec.structs.replace(event, kind=kind))
     assert len(caplog.records) == 1
+
+
+async def test_other_cells_hear_of_their_guests_and_homes_of_theirs(scene: Scene) -> None:
+    world = scene.world
+    news: list[str] = []
+    scene.delivery.has_news = news.append
+    await join_in(world, THERE, "far")
+    await strand(world)
+    await settle_in(world)
+    await leave(world.engine, THERE, "far")
+    for event in await mail(world, THERE):
+        await scene.hearing.hear(event)
+    assert (await check(world))[CELL].jobs[A].state == "RETRYING"
+    assert news == [A]
+    await join_in(world, THERE, "far")
+    await settle_in(world)
+    await cancel(world.engine, A)
+    for event in await mail(world, CELL):
+        if event.kind == "let_go":
+            await scene.hearing.hear(event)
+    assert list((await check(world))[THERE].limbo) == [f"far:{A}:3"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from lingua_scheduler.core.letter import Letter
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.front.bells import Bells
+from lingua_scheduler.front.guests import tell_other_cell
 from lingua_scheduler.logs import get_log
 from lingua_scheduler.protocol.errors import CloseCode
 from lingua_scheduler.views.job import read_job
@@ -76,6 +77,11 @@ class Hearing:
                     self._delivery.times.ended(event.job, event.at_ms)
             case "lost" | "cut_off":
                 await self.hang_up(event)
+            case "let_go":
+                await tell_other_cell(self._engine, event)
+            case "guest_lost":
+                await tell_other_cell(self._engine, event)
+                self._delivery.has_news(event.job)
             case "mass_silence":
                 reason = f"silent at once, and {event.detail} are heard: nobody is given up"
                 log.warning("mass_silence", number=event.attempt, reason=reason)

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from lingua_scheduler.core.audit import audit_guests
 from lingua_scheduler.core.rules import Rules
+from lingua_scheduler.flows.host import Hosted, host
+from lingua_scheduler.flows.send_out import SentOut, send_out
 from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.views.audit import audit_whole
 from lingua_scheduler.views.cell import read_cell
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 NODES = 10
 CAPACITY = 3
+RARE = {"asr_languages": ["is"], "semantic_languages": ["is"], "tts_languages": ["fo"]}
 
 
 class Fleet:
@@ -56,6 +60,28 @@ class Fleet:
     async def homes(self) -> dict[str, str]:
         return {node_id: name for name, cell in (await self.cells()).items() for node_id in cell.nodes}
 
+    async def part(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Two nodes of one pair, each the only one in its cell: `near` at the first door, `far` at the second.
+
+        Each has a job; what they were placed as. Of the job of `near` that has begun.
+        """
+        for node_id in ("other-1", "other-2"):
+            await self.join(node_id, self.here)
+        await self.join("near", self.here, language_capabilities=RARE)
+        await self.join("far", self.there, language_capabilities=RARE)
+        homes = await self.homes()
+        assert homes["near"] != homes["far"]
+        placed = [await self.there.dispatch(f"room-{n}", src_lang="is", tgt_lang="fo") for n in range(2)]
+        by_node = {one["node_id"]: one for one in placed}
+        await self.nodes["near"].say("job_ack", job_id=by_node["near"]["job_id"], attempt_id=1)
+        return by_node["near"], by_node["far"]
+
+    async def is_in_state(self, job_id: str, *states: str) -> None:
+        async def is_so() -> bool:
+            return (await self.here.get(f"/v1/job/{job_id}"))["state"] in states
+
+        await eventually(is_so)
+
     async def finish(self, placed: dict[str, Any], at: Scheduler) -> None:
         node = self.nodes[placed["node_id"]]
         await node.result(await node.job(job_id=placed["job_id"]))
@@ -82,6 +108,11 @@ async def fleet(request: pytest.FixtureRequest) -> AsyncIterator[Fleet]:
         cells = await fleet.cells()
         for name in cells:
             assert await audit_whole(engine, name, overdue_ms=10_000) == []
+
+        async def every_guest_has_its_job() -> bool:
+            return not list(audit_guests(await fleet.cells()))
+
+        await eventually(every_guest_has_its_job)
         seen = [node_id for cell in cells.values() for node_id in cell.nodes]
         assert len(seen) == len(set(seen))
 
@@ -176,8 +207,7 @@ async def test_an_instance_is_killed_and_its_nodes_are_where_they_were(fleet: Fl
 
 async def test_a_rare_pair_is_found_and_a_job_that_waits_goes_where_a_slot_is_free(fleet: Fleet) -> None:
     await fleet.fill()
-    rare = {"asr_languages": ["is"], "semantic_languages": ["is"], "tts_languages": ["fo"]}
-    await fleet.join("rare", fleet.there, language_capabilities=rare)
+    await fleet.join("rare", fleet.there, language_capabilities=RARE)
     for door in (fleet.here, fleet.there):
         placed = await door.dispatch(src_lang="is", tgt_lang="fo")
         assert placed["node_id"] == "rare"
@@ -193,3 +223,74 @@ async def test_a_rare_pair_is_found_and_a_job_that_waits_goes_where_a_slot_is_fr
     placed = await waits
     assert placed["node_id"] == held[4]["node_id"]
     await asyncio.gather(*(fleet.finish(one, fleet.here) for one in [*held[:4], *held[5:], placed]))
+
+
+async def test_the_only_node_of_a_cell_dies_and_its_job_ends_in_another_cell(fleet: Fleet) -> None:
+    held, other = await fleet.part()
+    await fleet.nodes["far"].result(await fleet.nodes["far"].job(job_id=other["job_id"]))
+    fleet.nodes["near"].cut()
+    job = await fleet.nodes["far"].job(job_id=held["job_id"])
+    assert job["attempt_id"] > 1
+    explained = await fleet.there.get(f"/v1/job/{held['job_id']}/explain")
+    assert f"guest {(await fleet.homes())['far']}" in explained["attempts"][-1]["reasons"]
+    await fleet.nodes["far"].result(job)
+    ended = await fleet.here.ended(held["job_id"])
+    assert (ended["state"], ended["node_id"]) == ("FINISHED", "far")
+
+    async def its_slot_is_free() -> bool:
+        return bool((await fleet.there.get("/v1/nodes/far"))["used"] == 0)
+
+    await eventually(its_slot_is_free)
+    again = await fleet.here.dispatch("again", src_lang="is", tgt_lang="fo")
+    assert again["node_id"] == "far"
+    await fleet.finish(again, fleet.here)
+
+
+@pytest.mark.parametrize("steps", [1, 2], ids=["asked", "hosted"])
+async def test_who_asked_for_a_node_elsewhere_dies_and_another_asks_again(fleet: Fleet, steps: int) -> None:
+    """All nodes of the pair are taken while the one who will die asks: nobody is faster."""
+    held, other = await fleet.part()
+    fleet.nodes["near"].cut()
+    await fleet.is_in_state(held["job_id"], "RETRYING")
+    cell = (await fleet.homes())["far"]
+    asked: object = None
+    while not isinstance(asked, SentOut):
+        asked = await send_out(fleet.engine, held["job_id"], cell)
+    await fleet.finish(other, fleet.here)
+    if steps == 2:
+        seen = (asked.attempt_id, asked.deadline_at_ms, asked.seed, asked.had, asked.ticket)
+        assert isinstance(await host(fleet.engine, cell, held["job_id"], *seen), Hosted)
+    job = await fleet.nodes["far"].job(job_id=held["job_id"])
+    assert job["attempt_id"] > asked.attempt_id
+    await fleet.nodes["far"].result(job)
+    assert (await fleet.here.ended(held["job_id"]))["state"] == "FINISHED"
+
+
+async def test_the_instance_of_its_node_is_killed_and_the_guest_stays_with_it(fleet: Fleet) -> None:
+    held, other = await fleet.part()
+    await fleet.finish(other, fleet.here)
+    fleet.nodes["near"].cut()
+    far = fleet.nodes["far"]
+    job = await far.job(job_id=held["job_id"])
+    await fleet.there.stop(signal.SIGKILL)
+    await far.gone()
+    back = await fleet._stack.enter_async_context(fleet.here.node("far"))
+    running = [{"job_id": job["job_id"], "attempt_id": job["attempt_id"]}]
+    await back.register(slots=1, epoch=far.epoch, running=running, language_capabilities=RARE)
+    await back.is_ready()
+    await back.result(job)
+    ended = await fleet.here.ended(held["job_id"])
+    assert (ended["state"], ended["attempt_id"]) == ("FINISHED", job["attempt_id"])
+
+
+async def test_an_instance_is_killed_while_a_job_looks_for_its_node(fleet: Fleet) -> None:
+    """Whichever step it was about to make, the other one finds the job a node."""
+    held, other = await fleet.part()
+    await fleet.finish(other, fleet.there)
+    await fleet.nodes["far"].beat()
+    fleet.nodes["near"].cut()
+    await fleet.is_in_state(held["job_id"], "RETRYING", "RESERVED", "DISPATCHED")
+    await fleet.here.stop(signal.SIGKILL)
+    job = await fleet.nodes["far"].job(job_id=held["job_id"])
+    await fleet.nodes["far"].result(job)
+    assert (await fleet.there.ended(held["job_id"]))["state"] == "FINISHED"

@@ -1,0 +1,108 @@
+"""Guests: a retry that finds no node at home has one in another cell. Who asks for it, and who says how that ended.
+
+Why no step can be lost or done twice, whoever dies between two of them, is told in docs/adr/0011-cells.md.
+"""
+
+from __future__ import annotations
+
+import logging
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from lingua_scheduler.core.pair import Pair
+from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.bring_back import bring_back
+from lingua_scheduler.flows.host import Hosted, TurnedAway, host
+from lingua_scheduler.flows.lodge import lodge
+from lingua_scheduler.flows.send_out import SentOut, send_out
+from lingua_scheduler.flows.unhost import unhost
+from lingua_scheduler.views.stranded import read_stranded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lingua_scheduler.core.records import Event
+    from lingua_scheduler.front.directory import Directory
+    from lingua_scheduler.front.routes import RouteBook
+    from lingua_scheduler.store.engine import Engine
+
+#: So many cells are looked at with each look; of more, each is looked at less often, as a reaper does.
+_AT_ONCE: Final = 4
+#: For the same job another cell is asked again after so long, then after twice as long, and so on up to the most: room
+#: for its pair need not be room for this job.
+_AGAIN_S: Final = 0.2
+_MOST_S: Final = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class Guests:
+    """Finds those who wait at home, and asks other cells for them. A fleet of one cell has nobody to ask."""
+
+    def __init__(self, directory: Directory, routes: RouteBook) -> None:
+        self._engine = directory.engine
+        self._directory = directory
+        self._routes = routes
+        self._next = 0
+        #: By cell, where its next page begins.
+        self._cursors: dict[str, str] = {}
+        #: By job, when another cell may be asked for it again, and how long it is until then.
+        self._asked: dict[str, tuple[float, float]] = {}
+        #: Told of which job something must be in the outbox.
+        self.has_news: Callable[[str], None] = _nothing
+
+    async def look(self) -> None:
+        """Look at the next cells: who waits there, and could go elsewhere."""
+        if self._directory.is_one:
+            return
+        now, cells = monotonic(), self._directory.cells
+        self._asked = {job_id: asked for job_id, asked in self._asked.items() if now < asked[0] + _MOST_S}
+        for _ in range(min(_AT_ONCE, len(cells))):
+            self._next = (self._next + 1) % len(cells)
+            await self._look_at(cells[self._next])
+
+    async def _look_at(self, cell: str) -> None:
+        page = await read_stranded(self._engine, cell, self._cursors.get(cell, ""))
+        if isinstance(page, Refusal):
+            log.error("cell %s cannot be looked at: %s", cell, page.detail)
+            return
+        self._cursors[cell] = page.cursor
+        for job_id, name in page.jobs:
+            if monotonic() >= self._asked.get(job_id, (0.0, 0.0))[0]:
+                pair = Pair.parse(name)
+                await self._routes.look_at(pair)
+                other = self._routes.with_room(pair, but=cell)
+                if other is not None:
+                    await self._ask(job_id, pair, other)
+
+    async def _ask(self, job_id: str, pair: Pair, cell: str) -> None:
+        """The three steps. If one is not made, the home's due-list undoes those before it."""
+        wait_s = min(2 * self._asked.get(job_id, (0.0, _AGAIN_S / 2))[1], _MOST_S)
+        self._asked[job_id] = monotonic() + wait_s, wait_s
+        sent = await send_out(self._engine, job_id, cell)
+        if not isinstance(sent, SentOut):
+            return
+        asked = (sent.attempt_id, sent.deadline_at_ms, sent.seed, sent.had, sent.ticket)
+        there = await host(self._engine, cell, job_id, *asked)
+        if isinstance(there, Hosted):
+            node = (there.node_id, there.epoch, there.acks, there.chosen, there.reasons)
+            await lodge(self._engine, job_id, sent.attempt_id, *node)
+            self.has_news(job_id)
+        elif isinstance(there, TurnedAway):
+            self._routes.refused(pair, cell)
+            await bring_back(self._engine, job_id, sent.attempt_id)
+
+
+async def tell_other_cell(engine: Engine, event: Event) -> None:
+    """Do in another cell what follows there from what happened in this one; twice is as good as once."""
+    if event.kind == "let_go":
+        cell, how, deadline = event.detail.split(" ")
+        told: object = await unhost(engine, cell, event.job, event.attempt, event.node, how, int(deadline))
+    else:
+        told = await bring_back(engine, event.job, event.attempt, *event.detail.split(" "))
+    if isinstance(told, Refusal):
+        log.error("nobody can be told of %s of job %s: %s", event.kind, event.job, told.detail)
+
+
+def _nothing(_: str) -> None:
+    pass
