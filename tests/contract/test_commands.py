@@ -11,6 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.flows.register import register
+from lingua_scheduler.flows.route import route
 from lingua_scheduler.operate.cli import app
 from tests.support.house import LINGUA, eventually
 from tests.support.people import PATIENCE_S
@@ -206,3 +208,23 @@ async def test_a_link_that_signs_a_browser_in_is_made_for_the_address_that_was_a
     text = await shown(lingua, "link", "--read-only")
     assert text.startswith(f"{house.url}/sign-in#")
     assert text.endswith("opens once, within 10 min, only to look\n")
+
+
+async def test_a_guest_is_called_one(house: House, lingua: Lingua) -> None:
+    """The job's node leaves, and the only other one of its pair is in another cell."""
+    await house.post("/v1/node/register", NODE)
+    placed = await house.dispatch()
+    desk = house.serving.desk
+    await desk.directory.begin("c1")
+    await register(desk.engine, "c1", "far", semantic_langs=["en", "zh"], nmt_pairs=[["en", "zh"]])
+    await route(desk.engine, "c1", ["en:zh"])
+    desk.directory.know_home("far", "c1")
+    await house.post("/v1/node/offline", {"node_id": "n1"})
+
+    async def is_a_guest() -> bool:
+        return (await house.get(f"/v1/job/{placed['job_id']}")).get("node_id") == "far"
+
+    await eventually(is_a_guest)
+    assert "n1 (left_early), far of c1 (goes on)" in await shown(lingua, "jobs", "show", placed["job_id"])
+    assert f"{placed['job_id']} (a guest of another cell)" in await shown(lingua, "nodes", "show", "far")
+    assert "guest c1" in await shown(lingua, "jobs", "explain", placed["job_id"])

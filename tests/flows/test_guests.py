@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from lingua_scheduler.core.audit import audit_guests
+from lingua_scheduler.core.audit import audit_cell, audit_guests
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import FORGET_FROM, Event, Guest, Standing
 from lingua_scheduler.core.wanted import Wanted
@@ -31,11 +31,13 @@ from lingua_scheduler.flows.send_out import send_out
 from lingua_scheduler.flows.stopped import stopped
 from lingua_scheduler.flows.undeliver import undeliver
 from lingua_scheduler.flows.unhost import Unhosted, unhost
+from lingua_scheduler.views.audit import audit
 from lingua_scheduler.views.explain import explain_job
 from lingua_scheduler.views.mailbox import read_mailbox
+from lingua_scheduler.views.node import Node, read_node
 from lingua_scheduler.views.nodes import Nodes, read_nodes
 from lingua_scheduler.views.stranded import Stranded, read_stranded
-from tests.support.cells import GONE, watch
+from tests.support.cells import ANY_TIME_MS, GONE, watch
 from tests.support.guests import (
     LONG,
     THERE,
@@ -360,6 +362,28 @@ async def test_a_node_that_says_late_that_it_stopped_has_its_slot_again(world: W
     assert (node.used, node.limbo, node.standing) == (0, 0, Standing.available)
 
 
+@pytest.mark.parametrize("loss", ["evicted", "lost"])
+async def test_the_result_of_a_guest_that_was_fenced_there_frees_its_slot(world: World, loss: str) -> None:
+    """Its home has not heard yet that the node was lost: the result counts, and shows that the node is done."""
+    await move_in(world)
+    await LOSSES[loss][0](world)
+    assert len((await check(world))[THERE].limbo) == 1
+    await done(world.engine, A, 2, "far", EPOCH)
+    await deliver_mail(world)
+    assert (await home(world)).state == "FINISHED"
+    assert (await check(world))[THERE].limbo == {}
+
+
+async def test_what_is_told_of_a_guest_that_is_fenced_ends_no_limbo_unless_it_is_the_nodes_own_word(
+    world: World,
+) -> None:
+    await move_in(world)
+    await evict(world.engine, THERE, "far")
+    for how in ("back", "cancelled", "undelivered"):
+        await unhost(world.engine, THERE, A, 2, "far", how, DEADLINE)
+        assert len((await cells(world))[THERE].limbo) == 1
+
+
 async def test_that_it_stopped_may_come_there_before_that_it_must(world: World) -> None:
     """Two relayers carry the two words, and the second is faster."""
     await move_in(world)
@@ -567,6 +591,22 @@ async def test_a_page_of_nodes_has_guests(world: World) -> None:
     assert page.nodes == list((await cells(world))[THERE].ledgers())
     [lease] = page.nodes[0].leases
     assert (lease.job.state, lease.due_at_ms) == ("RESERVED", DEADLINE + world.rules.relay_lease_ms)
+    assert (await audit(world.engine, THERE), await audit(world.engine, CELL)) == ([], [])
+    shown = await read_node(world.engine, THERE, "far")
+    assert isinstance(shown, Node)
+    assert (shown.held, shown.guests) == ([(A, 2)], [f"far:{A}:2"])
+
+
+async def test_the_auditor_finds_a_guest_without_a_lease_or_that_nobody_will_look_at(world: World) -> None:
+    await move_in(world)
+    there, name = (await check(world))[THERE], f"{A}:2"
+    node = msgspec.structs.replace(there.nodes["far"], used=0, standing=Standing.available)
+    bare = msgspec.structs.replace(there, leases=[], nodes={"far": node})
+    assert ("S2", name) in {(wrong.invariant, wrong.subject) for wrong in audit_cell(bare, ANY_TIME_MS)}
+    due = {member: at for member, at in there.due.items() if member != f"g:{name}"}
+    for wrongly, found in (({}, ("S16", f"g:{name}")), ({f"g:{name}": FORGET_FROM + DEADLINE}, ("S4", name))):
+        blind = msgspec.structs.replace(there, due=due | wrongly)
+        assert found in {(wrong.invariant, wrong.subject) for wrong in audit_cell(blind, ANY_TIME_MS)}
 
 
 async def test_the_auditor_misses_the_other_half_of_a_guest(world: World) -> None:

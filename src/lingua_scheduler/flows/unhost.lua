@@ -7,6 +7,8 @@
   OUT   UNHOSTED was_here                                                 (false: it was over, or never came)        ]]
 -- include: clock, node_at, end_guest, write_tally, serve
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
+-- Whoever says this does not work on it any more.
+local its_own_word = { done = true, failed = true, overloaded = true, stopped = true, confirmed = true }
 
 -- What the node of a guest is remembered by, beyond what every end of an attempt tells of it.
 local function judge(node_id, guest, how)
@@ -37,7 +39,7 @@ for i = 3, #ARGV do
     redis.call("HSET", KEY.guests, name, cmsgpack.pack(guest))
     redis.call("ZADD", KEY.due, DUE.forget + deadline, "g:" .. name)
   end
-  if how == "confirmed" then
+  if not was_here and its_own_word[how] then
     -- include: confirm_stop
     confirm_stop(job_id, attempt, node_id, nil, now, rules)
   end

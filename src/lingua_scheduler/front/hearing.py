@@ -77,9 +77,7 @@ class Hearing:
                     self._delivery.times.ended(event.job, event.at_ms)
             case "lost" | "cut_off":
                 await self.hang_up(event)
-            case "let_go":
-                await tell_other_cell(self._engine, event)
-            case "guest_lost":
+            case "let_go" | "guest_lost":
                 await tell_other_cell(self._engine, event)
                 self._delivery.has_news(event.job)
             case "mass_silence":

@@ -154,3 +154,12 @@ def test_an_override_has_the_bounds_of_a_registration_and_is_taken_away_only_in_
     for wrong in ("{}", '{"max_concurrent_jobs": 0}', '{"max_concurrent_jobs": 1025}', '{"max_concurrent_jobs": "7"}'):
         with pytest.raises(Undecodable, match=r"^max_concurrent_jobs: "):
             read_max(wrong)
+
+
+def test_a_lease_of_a_job_of_another_cell_is_a_guest() -> None:
+    leases = [("n1:c0.a:1", 0), ("n1:c1.b:2", 0)]
+    told = wire(node_answer("n1", NODE, PROFILE, [], leases, None, ["n1:c1.b:2"]))
+    assert told["leases"] == [
+        {"job_id": "c0.a", "attempt_id": 1},
+        {"job_id": "c1.b", "attempt_id": 2, "guest": True},
+    ]

@@ -77,3 +77,10 @@ def test_a_job_that_waits_has_no_node() -> None:
 def test_the_other_end_can_read_it() -> None:
     answer = msgspec.json.decode(encode(job_answer(JOB, TICKET, '{"x":1}')), type=JobAnswer)
     assert (answer.result, answer.attempts[0].end) == ({"x": 1}, "ack_timeout")
+
+
+def test_an_operator_learns_in_which_cell_it_was_a_guest_and_nobody_else() -> None:
+    past = Past(attempts=[msgspec.structs.replace(FIRST, cell="c1")])
+    job = msgspec.structs.replace(JOB, past=past, cell="c2")
+    assert [attempt["guest_in"] for attempt in shown(job)["attempts"]] == ["c1", "c2"]
+    assert not any("guest_in" in attempt for attempt in shown(job, internals=False)["attempts"])
