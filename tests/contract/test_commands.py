@@ -222,7 +222,7 @@ async def test_a_guest_is_called_one(house: House, lingua: Lingua) -> None:
     await house.post("/v1/node/offline", {"node_id": "n1"})
 
     async def is_a_guest() -> bool:
-        return (await house.get(f"/v1/job/{placed['job_id']}")).get("node_id") == "far"
+        return bool((await house.get(f"/v1/job/{placed['job_id']}")).get("node_id") == "far")
 
     await eventually(is_a_guest)
     assert "n1 (left_early), far of c1 (goes on)" in await shown(lingua, "jobs", "show", placed["job_id"])

@@ -32,6 +32,7 @@ from tests.support.world import CELL
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from tests.support.nodes import Tape
     from tests.support.world import World
 
 ASK: Final = Ask("s1", "en", "zh", utterance_index=7)
@@ -116,28 +117,34 @@ async def test_a_node_that_came_back_meanwhile_is_not_told_what_it_was_taken_off
     assert [message["attempt_id"] for message in tape.messages("job_assign")] == [2]
 
 
-async def test_a_node_that_comes_while_others_are_asked_for_it_is_not_told_what_it_was_taken_off(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("running", [[], None])
+async def test_nor_is_one_that_came_while_others_were_asked_for_it(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, running: list[Any] | None
 ) -> None:
-    await stage.join(max_concurrent_jobs=1)
+    """One that does not tell what it runs was taken off nothing, and is told."""
+    await stage.join()
     link = stage.links.get("n1")
     assert link is not None
     stage.links.remove(link)
+    tell_holder = stage.neighbours.tell_holder
     tapes: list[Tape] = []
 
-    async def is_elsewhere(*_: Any) -> str:
-        return "elsewhere"
-
-    async def nobody_has_it_any_more(*_: Any) -> bool:
+    async def and_it_comes_back(*letter: Any) -> bool:
+        is_told = await tell_holder(*letter)
         if not tapes:
-            tapes.append(await stage.join(epoch=link.epoch, running=[], max_concurrent_jobs=1))
-        return False
+            tapes.append(await stage.join(epoch=link.epoch, running=running))
+        return is_told
 
-    monkeypatch.setattr(stage.neighbours, "holder", is_elsewhere)
-    monkeypatch.setattr(stage.neighbours, "tell_holder", nobody_has_it_any_more)
+    monkeypatch.setattr(stage.neighbours, "tell_holder", and_it_comes_back)
     submitted = await put(stage)
-    assert tapes[0].messages("job_assign") == []
-    assert (submitted.placed.state, submitted.placed.attempt_id) == ("RESERVED", 2)
+    (tape,) = tapes
+    told = [message["attempt_id"] for message in tape.messages("job_assign")]
+    if running is None:
+        assert (told, submitted.placed.state, submitted.placed.attempt_id) == ([1], "DISPATCHED", 1)
+    else:
+        assert (told, submitted.placed.state, submitted.placed.attempt_id) == ([], "RESERVED", 2)
+        await stage.delivery.carry_again(submitted.job_id, 2)
+        assert [message["attempt_id"] for message in tape.messages("job_assign")] == [2]
 
 
 async def test_a_job_that_was_cancelled_while_its_audio_was_read_is_not_written(
