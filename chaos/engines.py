@@ -338,7 +338,7 @@ class OnCluster(_OnMany):
     async def move_slot(self, whom: int) -> None:
         """Key by key, or all keys in one moment. What was interrupted is gone on with."""
         slot = slot_of(_SLOTS[whom % len(_SLOTS)])
-        six, at_once = self._six, whom % 2
+        six, at_once = self._six, whom // len(_SLOTS) % 2
 
         def moved() -> bool:
             target = targets[whom % len(targets)]

@@ -36,6 +36,8 @@ class Scale:
     gap_ms: int
     #: The longest that a node is put to sleep: less than its limbo, after which nobody waits for a legacy node.
     sleep_s: float
+    #: So many nodes are killed, one after the other, when the storm is over.
+    kills: int
 
     def settings(self) -> dict[str, int]:
         """As `lingua config` names them. Jobs are remembered until the end, and nobody is told to come more slowly."""
@@ -91,6 +93,7 @@ FULL: Final = Scale(
     ping_ms=3_000,
     gap_ms=10_000,
     sleep_s=8.0,
+    kills=3,
 )
 
 #: What the test suite runs.
@@ -115,4 +118,5 @@ SMALL: Final = Scale(
     ping_ms=1_000,
     gap_ms=3_000,
     sleep_s=2.0,
+    kills=1,
 )
