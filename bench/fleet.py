@@ -35,14 +35,14 @@ _NOOP: Final = "#!lua\nlocal answers = {}\nfor i = 3, #ARGV do\n  answers[#answe
 NOOP: Final = Script("noop", _NOOP, hashlib.sha1(_NOOP.encode(), usedforsecurity=False).hexdigest(), (), -1)
 
 
-async def enrol(engine: Engine, number: int, slots: int, cell: str = CELL) -> None:
+async def enrol(engine: Engine, number: int, slots: int) -> None:
     """Register `number` nodes of eight kinds, all of which serve en:zh."""
     for first in range(0, number, 500):
         answers = await asyncio.gather(
             *(
                 register(
                     engine,
-                    cell,
+                    CELL,
                     f"node-{n}",
                     semantic_langs=["en", "zh"],
                     labels={"kind": str(n % GROUPS)},
@@ -56,9 +56,9 @@ async def enrol(engine: Engine, number: int, slots: int, cell: str = CELL) -> No
             raise RuntimeError(refused.detail)
 
 
-async def place(engine: Engine, wanted: Wanted = USUAL_WANTED, cell: str = CELL) -> tuple[str, Placed]:
+async def place(engine: Engine, wanted: Wanted = USUAL_WANTED) -> tuple[str, Placed]:
     """One job on its node."""
-    job_id = new_job_id(cell)
+    job_id = new_job_id(CELL)
     placed = await dispatch(engine, job_id, "session-1", "en", "zh", body=BODY, wanted=wanted)
     if not isinstance(placed, Placed):
         raise RuntimeError(placed)  # noqa: TRY004 - a bench that is refused has measured nothing
@@ -93,9 +93,9 @@ async def finish(engine: Engine, job_id: str, placed: Placed) -> None:
         raise RuntimeError(ended.detail)  # noqa: TRY004
 
 
-async def cycle(engine: Engine, cell: str = CELL) -> None:
+async def cycle(engine: Engine) -> None:
     """A complete job: dispatch, deliver, ack, done."""
-    job_id, placed = await place(engine, cell=cell)
+    job_id, placed = await place(engine)
     await deliver(engine, job_id, placed.attempt_id, placed.node_id, placed.epoch)
     await ack(engine, job_id, placed.attempt_id, placed.node_id, placed.epoch)
     await finish(engine, job_id, placed)

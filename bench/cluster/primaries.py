@@ -1,32 +1,29 @@
-"""One primary, two with twice as many cells and callers, three with three times as many: what a job costs the busiest.
+"""One primary, two with twice as many callers, three with three times as many: what a job costs the busiest of them.
 
-A job is an utterance of a session that nobody else uses, placed in one of many cells at random, as they are named in
-any fleet: which primary has which is left to their slots. Its flows are called directly: what is measured is the
-engine, without what it takes when nobody asks for anything. Nothing is folded: how much could be depends on how many
-answers the one process of callers finds at a time, and not on the engine. The three Clusters take turns.
+Each Cluster has a `lingua serve` of its own, with the same cells and nodes, and jobs over HTTP, each of a session of
+its own. Slots are given out so that each primary has as many cells as any other, as an operator would do it. With the
+same callers for all three, each primary would be woken as often for fewer calls at a time, and that is not what it is
+added for. What nobody asked for (sweeps, beats) is seen before, and is not counted. The three take turns.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 import statistics
 import tempfile
 import time
 from contextlib import AsyncExitStack, contextmanager
-from itertools import count
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.amounts import amount
+from bench.cluster.hands import hands
+from bench.cluster.instances import instances
+from bench.cluster.load import load
 from bench.figures import rounded
-from bench.fleet import at_once, cycle, enrol
 from bench.processes import cpu_us
-from lingua_scheduler.core.rules import Rules
-from lingua_scheduler.flows.enter_session import enter_session
-from lingua_scheduler.flows.save_session import save_session
-from lingua_scheduler.store.engine import Engine
-from lingua_scheduler.store.face import pack
+from lingua_scheduler.store.slots import slot_of
 from tests.support.clusters import SLOTS, Node
 from tests.support.ports import free_ports
 from tests.support.waiting import wait_until
@@ -34,28 +31,27 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from bench.cluster.instances import Instance
+
 PRIMARIES: Final = (1, 2, 3)
-#: Of each primary, if they were spread evenly.
-CELLS: Final = 16
-NODES: Final = 20
+#: As many for one as for three.
+CELLS: Final = 12
+NODES_PER_CELL: Final = 2
+NODE_SLOTS: Final = 8
+WORK_S: Final = 0.005
+#: Of each primary.
+CALLERS: Final = amount(48, 6)
 ROUNDS: Final = amount(5, 1)
-JOBS: Final = amount(1_280, 64)
-IN_FLIGHT: Final = amount(256, 64)
-_IDLE_S: Final = 2.0
-#: Nobody beats here.
-RULES: Final = Rules(stale_ms=10**9, offline_ms=2 * 10**9)
-_STATE: Final = bytes(800)
-_TTL_MS: Final = 600_000
+JOBS: Final = amount(2_000, 60)
+_IDLE_S: Final = amount(4, 1)
 
 
 class Town:
-    """A Cluster with so many primaries, and no replicas."""
+    """A Cluster with so many primaries, and an instance with its nodes."""
 
-    def __init__(self, nodes: list[Node], engine: Engine) -> None:
+    def __init__(self, nodes: list[Node], serving: list[Instance]) -> None:
         self._nodes = nodes
-        self._engine = engine
-        self.cells = [f"c{number}" for number in range(CELLS * len(nodes))]
-        self._sessions = count()
+        self._serving = serving
         self._idle_us_per_s = [0.0] * len(nodes)
 
     def _spent_us(self) -> list[float]:
@@ -67,20 +63,16 @@ class Town:
         await asyncio.sleep(_IDLE_S)
         self._idle_us_per_s = [(now - was) / _IDLE_S for now, was in zip(self._spent_us(), before, strict=True)]
 
-    async def job(self) -> None:
-        """An utterance: its session is asked and saved, its job is placed and done."""
-        engine, session_id = self._engine, f"s{next(self._sessions)}"
-        await enter_session(engine, session_id, "me", utterance_index=None, rate=10**4, burst=10**4, ttl_ms=_TTL_MS)
-        await save_session(engine, session_id, "here.1", _STATE, _TTL_MS, principal="me", create=True)
-        await cycle(engine, random.choice(self.cells))
-
     async def busiest_us(self) -> float:
         """What a job costs the primary that has most to do."""
-        size, begun_s, before = len(self._nodes), time.monotonic(), self._spent_us()
-        await at_once(self.job, JOBS * size, IN_FLIGHT * size)
+        begun_s, before = time.monotonic(), self._spent_us()
+        async with load(self._serving, CALLERS * len(self._nodes)) as history:
+            await history.more(JOBS)
         took_s, after = time.monotonic() - begun_s, self._spent_us()
+        if history.lost:
+            raise RuntimeError(f"{history.lost} jobs were lost")
         spent = [now - was - took_s * idle for now, was, idle in zip(after, before, self._idle_us_per_s, strict=True)]
-        return max(spent) / (JOBS * size)
+        return max(spent) / len(history.ends)
 
 
 async def measure() -> dict[str, Any]:
@@ -91,12 +83,9 @@ async def measure() -> dict[str, Any]:
         for number in PRIMARIES:
             nodes = stack.enter_context(_cluster(number))
             url = f"redis+cluster://127.0.0.1:{nodes[0].port}"
-            engine = await stack.enter_async_context(
-                await Engine.connect(url, "primaries", pack(RULES), max_batch=1, timeout_ms=10_000)
-            )
-            towns[number] = Town(nodes, engine)
-            for cell in towns[number].cells:
-                await enrol(engine, NODES, 8, cell)
+            serving = stack.enter_context(instances(url, 1, LINGUA_CELL__CELL_CAPACITY=str(NODES_PER_CELL)))
+            await stack.enter_async_context(hands(serving, CELLS * NODES_PER_CELL, NODE_SLOTS, WORK_S))
+            towns[number] = Town(nodes, serving)
             await towns[number].busiest_us()
             await towns[number].rest()
         for _ in range(ROUNDS):
@@ -117,6 +106,13 @@ async def measure() -> dict[str, Any]:
     }
 
 
+def _bounds(number: int) -> list[int]:
+    """Where the slots of each primary begin, and the end: so that all have as many cells."""
+    slots = sorted(slot_of(f"c{cell}") for cell in range(CELLS))
+    firsts = [CELLS * place // number for place in range(1, number)]
+    return [0, *((slots[first - 1] + slots[first] + 1) // 2 for first in firsts), SLOTS]
+
+
 @contextmanager
 def _cluster(number: int) -> Iterator[list[Node]]:
     with tempfile.TemporaryDirectory() as folder:
@@ -127,11 +123,10 @@ def _cluster(number: int) -> Iterator[list[Node]]:
             own.mkdir()
             nodes.append(Node(own, ports.pop(), ports.pop()))
         try:
-            for place, node in enumerate(nodes):
+            for place, (node, (low, high)) in enumerate(zip(nodes, pairwise(_bounds(number)), strict=True)):
                 node.start()
                 # Nobody dies here, however long a busy machine lets one wait.
                 node.ask("CONFIG", "SET", "cluster-node-timeout", 60_000)
-                low, high = SLOTS * place // number, SLOTS * (place + 1) // number
                 node.ask("CLUSTER", "ADDSLOTSRANGE", low, high - 1)
                 node.ask("CLUSTER", "SET-CONFIG-EPOCH", 1 + place)
             for node in nodes[1:]:
