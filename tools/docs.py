@@ -188,7 +188,7 @@ def config() -> str:
     parts += [
         "## Settings that must fit together",
         "Settings that contradict each other are refused at the start.",
-        "\n".join(f"- `{low}` {sign} `{high}`" for low, sign, high in ORDER),
+        "\n".join(f"- `{low.replace(' + ', '` + `')}` {sign} `{high}`" for low, sign, high in ORDER),
         "## The old `config.toml`",
         OLD_FILE_INTRO,
         table(

@@ -75,7 +75,8 @@ async def test_what_another_holds_is_seen_with_its_next_beat(two: list[House]) -
 
 
 async def test_after_the_engine_was_emptied_an_instance_is_there_again_before_its_next_beat(store: Server) -> None:
-    flags: dict[str, Any] = {"instance.presence_ttl_ms": 3_600_000, "instance.presence_beat_ms": 600_000}
+    flags: dict[str, Any] = {"instance.presence_ttl_ms": 1_800_000, "instance.presence_beat_ms": 600_000}
+    flags |= {"nodes.offline_ms": 2_400_000}
     async with House(store.url, **flags, **{"instance.id": "first"}).open() as house:
         engine = house.serving.app.engine
         await engine.command("FLUSHALL")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 async def test_nodes_that_were_handed_over_are_back_long_before_their_time_is_over(server: Server) -> None:
     """Whoever took it for gone was slower than its return: it has taken them back already, in vain."""
     # Longer than any test lasts: nobody but the letter can say that their sockets are open.
-    async with House(server.url, **{"nodes.socket_beat_ms": 30_000, "instance.id": "sleeper"}).open() as sleeper:
+    async with House(server.url, **{"nodes.socket_beat_ms": 24_000, "instance.id": "sleeper"}).open() as sleeper:
         shared = {"engine.key_prefix": sleeper.settings.engine.key_prefix}
         async with House(server.url, **shared).open() as other, sleeper.node() as node:
             await node.register()

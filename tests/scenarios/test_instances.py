@@ -164,7 +164,8 @@ async def test_an_instance_that_ends_says_so_and_is_gone_at_once(store: Server) 
 
 
 async def test_that_an_instance_drains_is_told_at_once(store: Server) -> None:
-    seldom = {"LINGUA_INSTANCE__PRESENCE_TTL_MS": "3600000", "LINGUA_INSTANCE__PRESENCE_BEAT_MS": "600000"}
+    seldom = {"LINGUA_INSTANCE__PRESENCE_TTL_MS": "1800000", "LINGUA_INSTANCE__PRESENCE_BEAT_MS": "600000"}
+    seldom |= {"LINGUA_NODES__OFFLINE_MS": "2400000"}
     async with Scheduler(store.url) as doors, Scheduler(store.url, **seldom) as other:
         await doors.post("/v1/node/register", {"node_id": "n1", "semantic_langs": ["en", "zh"]})
         job_id = (await doors.dispatch())["job_id"]

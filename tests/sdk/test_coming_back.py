@@ -95,7 +95,8 @@ async def test_a_storm_of_nodes_that_all_lost_their_sockets_comes_back_and_does_
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 async def test_a_restart_of_the_scheduler_loses_no_job(store: Server, how: signal.Signals) -> None:
     handler = Held()
-    async with Scheduler(store.url, LINGUA_NODES__HANDOVER_GRACE_MS="60000") as scheduler:
+    patient = {"LINGUA_NODES__HANDOVER_GRACE_MS": "60000", "LINGUA_NODES__OFFLINE_MS": "120000"}
+    async with Scheduler(store.url, **patient) as scheduler:
         node = node_at(scheduler.port, handler)
         async with running(node):
             placed = await scheduler.dispatch()

@@ -178,6 +178,12 @@ def test_what_is_to_be_on_replicas_needs_an_engine_that_has_some() -> None:
     )
 
 
+NOT_MISSED_IN_TIME = (
+    "instance.presence_ttl_ms + nodes.handover_grace_ms + nodes.socket_beat_ms (45000) "
+    "must be less than nodes.offline_ms (45000)"
+)
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -215,6 +221,9 @@ def test_what_is_to_be_on_replicas_needs_an_engine_that_has_some() -> None:
             {"loops.sweep_interval_ms": 5_001},
             "loops.sweep_interval_ms (5001) must not be greater than jobs.reservation_ttl_ms (5000)",
         ),
+        ({"instance.presence_ttl_ms": 25_000}, NOT_MISSED_IN_TIME),
+        ({"nodes.handover_grace_ms": 25_000}, NOT_MISSED_IN_TIME),
+        ({"nodes.socket_beat_ms": 25_000}, NOT_MISSED_IN_TIME),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(flags: dict[str, object], message: str) -> None:

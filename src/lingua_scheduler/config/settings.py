@@ -18,7 +18,7 @@ from lingua_scheduler.config.talks import Sessions
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.rules import Rules
 
-#: Settings that would contradict each other in another order.
+#: Settings that would contradict each other in another order; on the left there may be a sum.
 ORDER: Final[tuple[tuple[str, Literal["<", "≤"], str], ...]] = (
     ("nodes.socket_beat_ms", "<", "nodes.stale_ms"),
     ("nodes.stale_ms", "<", "nodes.offline_ms"),
@@ -35,6 +35,8 @@ ORDER: Final[tuple[tuple[str, Literal["<", "≤"], str], ...]] = (
     ("catalog.timeout_ms", "≤", "catalog.refresh_interval_ms"),
     ("catalog.refresh_interval_ms", "≤", "catalog.max_interval_ms"),
     ("instance.presence_beat_ms", "<", "instance.presence_ttl_ms"),
+    # A node whose instance sleeps is missed by that, and has its grace, before it counts as silent.
+    ("instance.presence_ttl_ms + nodes.handover_grace_ms + nodes.socket_beat_ms", "<", "nodes.offline_ms"),
 )
 
 URL_SCHEMES: Final = (
@@ -385,9 +387,10 @@ class Settings(BaseModel):
     def _in_order(self) -> Self:
         values = {f"{name}.{key}": value for name, section in self for key, value in section}
         for low, sign, high in ORDER:
-            if values[low] > values[high] or (sign == "<" and values[low] == values[high]):
+            least = sum(values[name] for name in low.split(" + "))
+            if least > values[high] or (sign == "<" and least == values[high]):
                 need = "be less than" if sign == "<" else "not be greater than"
-                raise ValueError(f"{low} ({values[low]}) must {need} {high} ({values[high]})")
+                raise ValueError(f"{low} ({least}) must {need} {high} ({values[high]})")
         return self
 
     def limits(self) -> Limits:

@@ -13,6 +13,9 @@ async def test_a_node_that_never_beats_again_is_neither_stale_nor_lost(serve: St
         nodes__stale_ms="1000",
         nodes__offline_ms="1500",
         nodes__socket_beat_ms="300",
+        nodes__handover_grace_ms="100",
+        instance__presence_ttl_ms="1000",
+        instance__presence_beat_ms="300",
         nodes__confirm_after_ms="100",
         loops__sweep_interval_ms="20",
     )

@@ -32,7 +32,7 @@ async def test_the_fleet_serves_again_by_itself(scheduler: Scheduler, store: Ser
 
 async def test_nobody_is_told_meanwhile_that_there_is_no_node_for_him(serve: Start, store: Server) -> None:
     """The first who asks finds out, long before anybody looks; and those that poll have the time of a heartbeat."""
-    scheduler = await serve(loops__watch_interval_ms="30000", nodes__socket_beat_ms="30000")
+    scheduler = await serve(loops__watch_interval_ms="30000", nodes__socket_beat_ms="24000")
     polling = {"node_id": "p1", "semantic_langs": ["fr"]}
     async with scheduler.node() as node:
         await node.register()
@@ -52,7 +52,7 @@ async def test_nobody_is_told_meanwhile_that_there_is_no_node_for_him(serve: Sta
 
 async def test_every_instance_brings_back_what_it_holds(serve: Start, store: Server) -> None:
     """Before the sockets beat: whoever sees it first begins the cell anew, and the other sees that."""
-    first, second = [await serve(nodes__socket_beat_ms="30000") for _ in range(2)]
+    first, second = [await serve(nodes__socket_beat_ms="24000") for _ in range(2)]
     french = {f"{what}_languages": ["en", "fr"] for what in ("asr", "semantic", "tts")}
     async with first.node("a") as a, second.node("b") as b, first.client() as one, second.client() as two:
         await a.register()

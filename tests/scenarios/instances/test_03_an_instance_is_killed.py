@@ -71,6 +71,7 @@ async def test_a_ghost_that_is_not_missed_yet_costs_no_more_than_the_ack_timeout
     """For as long as its presence lasts jobs may go to it."""
     lasting = {
         "instance__presence_ttl_ms": "600000",
+        "nodes__offline_ms": "660000",
         "jobs__reservation_ttl_ms": "1000",
         "loops__relay_lease_ms": "200",
     }

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.store.engine import Engine
-from lingua_scheduler.views.instances import read_directory
 from tests.support.house import eventually, look
-from tests.support.mail import look as is_there
 
 if TYPE_CHECKING:
+    from tests.scenarios.doors.conftest import Start
     from tests.support.house import Scheduler
     from tests.support.servers import Server
+
+#: Who is not heard for two seconds is given up.
+SOON_OFFLINE: Final = {
+    "nodes__socket_beat_ms": "500",
+    "nodes__stale_ms": "1000",
+    "nodes__offline_ms": "2000",
+    "nodes__handover_grace_ms": "400",
+    "instance__presence_ttl_ms": "1000",
+    "instance__presence_beat_ms": "300",
+}
 
 
 async def test_its_nodes_are_not_given_up(here: Scheduler, there: Scheduler, store: Server) -> None:
@@ -45,8 +54,9 @@ async def test_its_nodes_are_not_given_up(here: Scheduler, there: Scheduler, sto
         assert (await here.ended(second["job_id"]))["state"] == "FINISHED"
 
 
-async def test_alone_it_gives_nobody_up_when_it_wakes(there: Scheduler, store: Server) -> None:
-    """It was silent itself, and not its nodes."""
+async def test_alone_it_gives_nobody_up_when_it_wakes(serve: Start, store: Server) -> None:
+    """It was silent itself, and not its nodes, however long that was."""
+    there = await serve(**SOON_OFFLINE)
     async with there.node() as node:
         await node.register(features=("job_ack",))
         await node.is_ready()
@@ -56,22 +66,24 @@ async def test_alone_it_gives_nobody_up_when_it_wakes(there: Scheduler, store: S
         await node.was_read()
         async with await Engine.connect(store.url, "lingua:v1") as engine:
 
-            async def is_missed() -> bool:
-                (instance_id, _), *_ = (await read_directory(engine)).beats
-                return not (await is_there(engine, instance_id))[0]
+            async def would_be_lost() -> bool:
+                seconds, micros = await engine.command("TIME")
+                silent_ms = int(seconds) * 1_000 + int(micros) // 1_000 - (await look(store)).nodes["node-1"].seen_at_ms
+                return silent_ms > int(SOON_OFFLINE["nodes__offline_ms"]) + 500
 
             os.kill(there.pid, signal.SIGSTOP)
             try:
-                await eventually(is_missed)
+                await eventually(would_be_lost)
             finally:
                 os.kill(there.pid, signal.SIGCONT)
+        second = await there.dispatch("room-2")
         await node.result(job)
         ended = await there.ended(placed["job_id"])
         assert (ended["state"], ended["attempt_id"]) == ("FINISHED", 1)
+        await node.result(await node.job(job_id=second["job_id"]))
+        assert (await there.ended(second["job_id"]))["attempt_id"] == 1
         seen = (await look(store)).nodes["node-1"]
         assert (seen.lost_at_ms, seen.away_until_ms, seen.flaps) == (0, 0, 0)
-        second = await there.dispatch("room-2")
-        await node.result(await node.job(job_id=second["job_id"]))
 
 
 async def test_what_it_was_written_meanwhile_is_read(here: Scheduler, there: Scheduler) -> None:

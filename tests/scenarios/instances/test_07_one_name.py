@@ -41,7 +41,7 @@ async def test_the_second_is_refused_and_told_who_is_first(serve: Start, store: 
 
 async def test_whoever_is_killed_starts_again_under_its_name_at_once(serve: Start) -> None:
     """For as long as its presence would have lasted nobody has to wait."""
-    lasting = {"instance__id": "web-1", "instance__presence_ttl_ms": "600000"}
+    lasting = {"instance__id": "web-1", "instance__presence_ttl_ms": "600000", "nodes__offline_ms": "660000"}
     scheduler = await serve(**lasting)
     await scheduler.stop(signal.SIGKILL)
     await scheduler.start()

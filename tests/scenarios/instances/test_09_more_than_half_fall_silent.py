@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from tests.support.servers import Server
 
 #: Who is not heard for a second is silent, and is given up after two.
-QUICK = {"nodes__socket_beat_ms": "500", "nodes__stale_ms": "1000", "nodes__offline_ms": "2000"}
+QUICK = {
+    "nodes__socket_beat_ms": "500",
+    "nodes__stale_ms": "1000",
+    "nodes__offline_ms": "2000",
+    "nodes__handover_grace_ms": "400",
+    "instance__presence_ttl_ms": "1000",
+    "instance__presence_beat_ms": "300",
+}
 
 
 async def join(scheduler: Scheduler, *node_ids: str) -> None:

@@ -51,6 +51,7 @@ def test_every_setting_and_every_old_key_is_described() -> None:
     assert "| `cell.name` | text | `c0` | `^[a-z][a-z0-9]{0,15}$` |" in text
     assert "| `scheduler.phase2.redis_url` | `engine.url` |" in text
     assert "- `nodes.stale_ms` < `nodes.offline_ms`" in text
+    assert "ms` + `nodes.handover_grace_ms` + `nodes.socket_beat_ms` < `nodes.offline_ms`" in text
 
 
 def test_every_key_is_described() -> None:
