@@ -36,6 +36,8 @@ _PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
 #: A worker that served for so long has not died again and again.
 _WELL_S: Final = 30.0
+#: A worker that has not said anything for so long, and for as long as it may wait for its name, hangs.
+_START_S: Final = 60.0
 #: So much longer than a worker needs to end, it may take before it is ended.
 _MARGIN_S: Final = 1.0
 
@@ -72,12 +74,27 @@ class Worker:
             pass_fds=[self._fd],
             start_new_session=True,
         )
-        assert self._process.stdout is not None  # noqa: S101 - it is a pipe
-        line = await self._process.stdout.readline()
+        line = await self._first_line(self._process)
         if not line:
             raise NotStarted(await self._process.wait())
         said: dict[str, Any] = json.loads(line)
         return said
+
+    async def _first_line(self, process: asyncio.subprocess.Process) -> bytes:
+        """What it says when it serves; nothing: it has ended, or takes so long that it was ended."""
+        assert process.stdout is not None  # noqa: S101 - it is a pipe
+        instance = self._settings.instance
+        # It may have to wait until whoever had its name is known to be gone.
+        within_s = _START_S + (instance.presence_ttl_ms + instance.presence_beat_ms) / 1000
+        try:
+            async with asyncio.timeout(within_s):
+                return await process.stdout.readline()
+        except TimeoutError:
+            detail = "it does not serve yet, and is ended"
+            log.error("worker", number=self._number, seconds=within_s, detail=detail)  # noqa: TRY400 - no bug of ours
+            with suppress(ProcessLookupError):
+                process.kill()
+            return b""
 
     async def keep(self) -> None:
         """See to it that it serves, for ever."""
