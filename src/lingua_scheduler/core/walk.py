@@ -67,3 +67,35 @@ def _next_tick() -> asyncio.Future[object]:
 def _pass(tick: asyncio.Future[object]) -> None:
     if not tick.done():
         tick.set_result(None)
+
+
+async def within(work: Coroutine[Any, Any, None], patience_s: float) -> None:
+    """Until it is over, but not for ever: then it is cancelled, and this raises `TimeoutError`.
+
+    What `asyncio.timeout` is in a task, this is in a walk.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def over(error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    def late() -> None:
+        if not done.done():
+            done.set_exception(TimeoutError(f"it was not over after {patience_s:g} s"))
+            walk.cancel()
+
+    walk, timer = Walk(work, over), loop.call_later(patience_s, late)
+    walk.begin()
+    try:
+        await done
+    except asyncio.CancelledError:
+        walk.cancel()
+        raise
+    finally:
+        timer.cancel()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.letter import MAX_DELIVERIES, Undeliverable
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.core.walk import Walk
+from lingua_scheduler.core.walk import Walk, within
 from lingua_scheduler.flows.bury import bury
 from lingua_scheduler.flows.collect import collect, collect_again, collect_pending
 from lingua_scheduler.flows.mail import parcels
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.flows.collect import Letters
     from lingua_scheduler.store.engine import Engine
 
-    HandOver = Callable[[Letter], Awaitable[None]]
+    HandOver = Callable[[Letter], Coroutine[Any, Any, None]]
 
 #: So many letters are being handled at once, and no more are taken.
 MAX_CARRIED: Final = 64
@@ -41,9 +41,9 @@ class Postman(Loop):
     """Hands letters over side by side, those about the same one after the other, in the order of their inbox.
 
     `hand_over` gets the letters to this instance, `re_route` those that were taken over from one that is gone. Both
-    must bear to get the same letter twice. A letter for which they raise is handed over again, after a pause that
-    grows, and is a dead letter after `MAX_DELIVERIES`; at once if they raise `Undeliverable`. `ring` returns when there
-    may be a letter behind the number that it is given.
+    must bear to get the same letter twice. A letter for which they raise, or take too long, is handed over again, after
+    a pause that grows, and is a dead letter after `MAX_DELIVERIES`; at once if they raise `Undeliverable`. `ring`
+    returns when there may be a letter behind the number that it is given.
     """
 
     def __init__(
@@ -57,10 +57,12 @@ class Postman(Loop):
         ring: Callable[[str], Awaitable[None]],
         pauses_ms: tuple[int, int] = (100, 10_000),
         buried: Callable[[Parcel, str], None] = lambda _parcel, _reason: None,
+        patience_ms: int = 15_000,
     ) -> None:
         """`interval_ms`: how often it looks while nobody can ring. `pauses_ms`: the first and the longest.
 
-        `buried` is told which letter is a dead letter now, and why.
+        `buried` is told which letter is a dead letter now, and why. `patience_ms`: a letter that is not handled for so
+        long has failed. Shorter than any `letter_lease_ms`.
         """
         super().__init__(interval_ms)
         self.instance_id = instance_id
@@ -70,6 +72,7 @@ class Postman(Loop):
         self._ring = ring
         self._buried = buried
         self._pauses_s = (pauses_ms[0] / 1000, pauses_ms[1] / 1000)
+        self._patience_s = patience_ms / 1000
         #: Everything that is taken and not settled: it is on its way, or has its pause, or is about to be settled.
         self._held: set[str] = set()
         self._lines = Lines(self._carry)
@@ -138,7 +141,7 @@ class Postman(Loop):
     async def _handle(self, parcel: Parcel) -> None:
         hand_over = self._hand_over if parcel.instance == self.instance_id else self._re_route
         try:
-            await hand_over(parcel.letter)
+            await within(hand_over(parcel.letter), self._patience_s)
         except Undeliverable as error:
             self._walk(self._settle(parcel, str(error)), parcel)
         except Exception as error:

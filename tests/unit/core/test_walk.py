@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lingua_scheduler.core.walk import Walk
+from lingua_scheduler.core.walk import Walk, within
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -115,3 +115,44 @@ async def test_one_that_is_cancelled_between_two_ticks_is_over_once() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert [type(error) for error in stroll.ends] == [asyncio.CancelledError]
+
+
+async def test_what_takes_too_long_is_cancelled() -> None:
+    told: list[str] = []
+
+    async def hangs() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            told.append("cancelled")
+            raise
+
+    with pytest.raises(TimeoutError, match=r"not over after 0.01 s"):
+        await within(hangs(), 0.01)
+    assert told == ["cancelled"]
+
+
+async def test_what_is_in_time_says_how_it_went() -> None:
+    async def fails(turns: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        raise ValueError("broken")
+
+    async def ends() -> None:
+        await asyncio.sleep(0)
+
+    for turns in (0, 1):
+        with pytest.raises(ValueError, match="broken"):
+            await within(fails(turns), 60)
+    await within(ends(), 60)
+
+
+async def test_who_waits_for_it_and_is_cancelled_cancels_it() -> None:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def waits() -> None:
+        await future
+
+    stroll = Stroll(within(waits(), 60))
+    stroll.walk.cancel()
+    assert future.cancelled()

@@ -123,6 +123,24 @@ async def test_a_letter_that_fails_comes_again_and_holds_up_no_other(
     assert (MAX_DELIVERIES - 1, MAX_DELIVERIES) in [(one["number"], one["most"]) for one in told(caplog, "postman")]
 
 
+async def test_letters_that_hang_are_given_up_one_try_after_the_other_and_stop_nobody(
+    world: World, bell: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As many as are handled at once, and one more behind each of them."""
+    addressee = Addressee()
+    addressee.gates["hangs"] = asyncio.Event()
+    for number in range(MAX_CARRIED):
+        await about(world, f"c0.{number}", "hangs", "next")
+    await about(world, "c0.x", "other")
+    async with postman_of(world.engine, bell, "a", addressee, patience_ms=50):
+        await eventually(lambda: is_empty(world))
+    assert sorted(addressee.read) == ["next"] * MAX_CARRIED + ["other"]
+    assert addressee.begun.count("hangs") == MAX_CARRIED * MAX_DELIVERIES
+    assert await dead(world) == {"hangs": ("TimeoutError: it was not over after 0.05 s", MAX_DELIVERIES)}
+    assert "a letter (news, " in caplog.text
+    assert f"was not handed over, try 1 of {MAX_DELIVERIES}" in caplog.text
+
+
 async def test_a_letter_that_always_fails_is_a_dead_letter_with_reason_and_count(
     world: World, bell: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
