@@ -62,5 +62,10 @@ async port => {
     closed.lost(code);
     found.closes[code] = closed.failure && [closed.failure.code, closed.failure.retryable];
   }
+  const refused = make({});
+  refused.lost(1006);
+  refused.hello();
+  refused.lost(4409);
+  found.refusedForANewer = refused.failure;
   return found;
 }

@@ -168,6 +168,7 @@ async def test_the_machine_keeps_the_rules_of_the_one_in_python(page: Page, hous
         "4404": ["SESSION_LOST", True],
         "4409": ["SESSION_LOST", False],
     }
+    assert found["refusedForANewer"] is None
 
 
 @pytest.mark.parametrize("after", [1, 2_000, 3_300, 6_000])

@@ -449,6 +449,22 @@ async def test_a_beat_under_another_epoch_changes_nothing(world: World) -> None:
     assert (code_of(answer), changes) == ("STALE_ATTEMPT", {})
 
 
+@pytest.mark.parametrize("last", ["here.0123456789abcdef", ""])
+async def test_by_a_connection_that_was_replaced_nothing_can_be_said(world: World, last: str) -> None:
+    await join(world, connection="here.fedcba9876543210")
+    await join(world, connection=last, epoch="1-n1")
+    await bring(world, "CANCELLED")
+    world.now_ms += 2_000
+    late: dict[str, Any] = {"connection": "here.fedcba9876543210", "epoch": "1-n1"}
+    words: tuple[dict[str, Any], ...]
+    words = ({}, {"health": "draining"}, {"running": []}, {"tts_langs": ["fr"]}, {"current_load": {"gpu": 1.0}})
+    for said in words:
+        answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", **late, **said))
+        assert (code_of(answer), changes) == ("NODE_REPLACED", {})
+    now = await heartbeat(world.engine, CELL, "n1", "1-n1", connection=last, health="draining")
+    assert isinstance(now, Beaten)
+
+
 async def test_a_beat_of_an_unknown_node_is_refused(world: World) -> None:
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", tts_langs=["zh"], current_load={}))
     assert answer == Refusal("UNKNOWN_NODE", "No node n1 is registered; register it first.")

@@ -77,6 +77,7 @@ async def test_a_node_joins_and_is_written_down_in_full(world: World) -> None:
                 flapped_at_ms=0,
                 own_max=3,
                 limit=0,
+                nonce="x",
             )
         },
         "profiles": {
@@ -99,6 +100,7 @@ async def test_a_node_joins_and_is_written_down_in_full(world: World) -> None:
                 marking_since_ms=0,
                 marked=0,
                 legacy=False,
+                opened_ms=T0,
             )
         },
         "standing": {"n1": 16},
@@ -116,7 +118,7 @@ async def test_what_a_node_leaves_out_is_undeclared(world: World) -> None:
     answer, changes = await watch(world, register(world.engine, CELL, "n1", semantic_langs=["en"], acks=False))
     assert isinstance(answer, Registered)
     assert answer.pairs == ["en:en"]
-    profile = Profile("", "", "", T0, ["en"], False, False, False, [], [], True, [], "", "", [], 0, 0, False)
+    profile = Profile("", "", "", T0, ["en"], False, False, False, [], [], True, [], "", "", [], 0, 0, False, T0)
     assert changes["profiles"] == {"n1": profile}
     node = changes["nodes"]["n1"]
     assert (node.max, node.reported, node.acks, node.tells) == (4, "ready", 0, 1)
@@ -200,8 +202,10 @@ async def test_the_same_epoch_only_compares_notes(world: World) -> None:
     answer, changes = await watch(world, join(world, epoch="1-n1", connection="y", process_id="new"))
     assert answer == Registered("RESYNC", "1-n1", Standing.available, ["en:zh"], [], [], "x")
     assert changes == {
-        "nodes": {"n1": {"seen_at_ms": T0 + 7}},
-        "profiles": {"n1": {"process": "new", "connection": "y", "registered_at_ms": T0 + 7}},
+        "nodes": {"n1": {"seen_at_ms": T0 + 7, "nonce": "y"}},
+        "profiles": {
+            "n1": {"process": "new", "connection": "y", "registered_at_ms": T0 + 7, "opened_ms": T0 + 7},
+        },
         "due": {"n:n1": T0 + 35_007},
     }
 
@@ -227,7 +231,7 @@ async def test_a_node_that_comes_back_is_taken_at_its_new_word(world: World) -> 
                 "seen_at_ms": T0 + 7,
             }
         },
-        "profiles": {"n1": {"tts": False, "registered_at_ms": T0 + 7}},
+        "profiles": {"n1": {"tts": False, "registered_at_ms": T0 + 7, "opened_ms": T0 + 7}},
         "standing": {"n1": 21},
         "room": {2: GONE},
         "groups": {2: GONE},
@@ -350,7 +354,7 @@ async def test_a_node_that_goes_on_without_naming_its_process_keeps_the_one_we_k
     await join(world, process_id="p")
     world.now_ms += 7
     _, changes = await watch(world, join(world, **said))
-    assert changes["profiles"] == {"n1": {"registered_at_ms": T0 + 7}}
+    assert changes["profiles"] == {"n1": {"registered_at_ms": T0 + 7, "opened_ms": T0 + 7}}
     assert (await join(world, process_id="p")).how == "CONTINUED"
     assert (await join(world, process_id="q")).how == "NEW_PROCESS"
 
@@ -362,7 +366,11 @@ async def test_a_node_that_is_renewed_without_naming_its_process_has_none_that_w
         await sweep(world)
     answer, changes = await watch(world, join(world))
     assert answer.how == "RENEWED"
-    assert changes["profiles"]["n1"] == {"process": "", "registered_at_ms": T0 + 45_000}
+    assert changes["profiles"]["n1"] == {
+        "process": "",
+        "registered_at_ms": T0 + 45_000,
+        "opened_ms": T0 + 45_000,
+    }
 
 
 async def test_a_node_may_come_back_when_memory_is_full(world: World) -> None:

@@ -104,8 +104,10 @@ async def test_a_new_process_gets_its_own_job_again_when_nobody_else_can(world: 
     answer, changes = await watch(world, join(world, **said))
     assert answer == Registered("NEW_PROCESS", "2-n1", Standing.available, ["en:zh"], [], [], "x")
     assert changes == {
-        "nodes": {"n1": {"epoch": "2-n1", "seen_at_ms": now}},
-        "profiles": {"n1": {"process": "new", "connection": connection, "registered_at_ms": now}},
+        "nodes": {"n1": {"epoch": "2-n1", "seen_at_ms": now, "nonce": connection}},
+        "profiles": {
+            "n1": {"process": "new", "connection": connection, "registered_at_ms": now, "opened_ms": now},
+        },
         "jobs": {
             A: {
                 "state": "RESERVED",
@@ -244,7 +246,7 @@ async def test_an_assignment_that_a_new_socket_does_not_know_of_is_given_to_anot
         assert changes["jobs"][A]["past"] == past((1, "n1", "undelivered", T0, "RETRYING"), undelivered=1)
         assert changes["leases"] == {f"n1:{A}:1": GONE, f"n2:{A}:2": HELD}
     else:
-        assert changes.keys() == {"profiles"}
+        assert changes == {"profiles": {"n1": {"connection": ""}}, "nodes": {"n1": {"nonce": ""}}}
 
 
 async def test_a_node_that_does_not_say_what_it_runs_keeps_what_it_has(world: World) -> None:
@@ -252,7 +254,7 @@ async def test_a_node_that_does_not_say_what_it_runs_keeps_what_it_has(world: Wo
     await bring(world, "RUNNING")
     await bring(world, "CANCELLED", B)
     _, changes = await watch(world, join(world, epoch="1-n1", connection="y"))
-    assert changes == {"profiles": {"n1": {"connection": "y"}}}
+    assert changes == {"profiles": {"n1": {"connection": "y"}}, "nodes": {"n1": {"nonce": "y"}}}
 
 
 async def test_a_node_that_continues_is_compared_too(world: World) -> None:
@@ -276,7 +278,7 @@ async def test_a_legacy_node_after_its_grace_leaves_its_attempts_in_limbo(world:
     answer, changes = await watch(world, join(world, "n1", connection="y", max_concurrent_jobs=3))
     assert answer == Registered("RENEWED", "3-n1", Standing.available, ["en:zh"], [], [], "x")
     assert changes["nodes"] == {
-        "n1": {"limbo": 2, "epoch": "3-n1", "standing": 0, "away_until_ms": 0, "seen_at_ms": now},
+        "n1": {"limbo": 2, "epoch": "3-n1", "standing": 0, "away_until_ms": 0, "seen_at_ms": now, "nonce": "y"},
         "n2": {"used": 2, "standing": 2},
     }
     assert changes["jobs"][A]["past"] == past((1, "n1", "lost_early", now, "RETRYING"))
@@ -301,7 +303,7 @@ async def test_a_renewed_node_gets_its_own_job_again_when_nobody_else_can(world:
     assert answer == Registered("RENEWED", "2-n1", Standing.available, ["en:zh"], [], [], "x")
     kept = running is None
     assert changes["nodes"] == {
-        "n1": {"epoch": "2-n1", "seen_at_ms": now, "away_until_ms": 0}
+        "n1": {"epoch": "2-n1", "seen_at_ms": now, "away_until_ms": 0, "nonce": "y"}
         | ({"used": 2, "limbo": 1, "standing": 2} if kept else {"standing": 0})
     }
     assert changes["jobs"][A]["past"] == past((1, "n1", "lost", now, "RETRYING"), tries=1, lost=1)

@@ -156,12 +156,59 @@ class TestByTheConnectionThatItHas:
         await join(world, connection="x", epoch="1-n1", running=[], renewed_by="instance", max_concurrent_jobs=3)
         assert len((await world.cell()).limbo) == 1
 
-    @pytest.mark.parametrize(("since_ms", "how"), [(T0, "NODE_REPLACED"), (T0 + 1, "CONTINUED")])
+    @pytest.mark.parametrize(("opened_ms", "how"), [(T0, "NODE_REPLACED"), (T0 + 1, "CONTINUED")])
     async def test_a_connection_from_before_is_only_what_the_engine_has_fallen_back_to(
-        self, world: World, since_ms: int, how: str
+        self, world: World, opened_ms: int, how: str
     ) -> None:
-        await join(world, connection="older")
-        answer = await register(
-            world.engine, CELL, "n1", **(PLAIN | {"connection": "x", "renewed_by": "instance", "since_ms": since_ms})
-        )
-        assert (code_of(answer) if isinstance(answer, Refusal) else answer.how) == how
+        await join(world, connection="older", opened_ms=T0)
+        assert await how_received(world, opened_ms, renewed_by="instance") == how
+
+    async def test_nobody_renews_against_a_newer_one_because_time_went_back(self, world: World) -> None:
+        await join(world, connection="newer", opened_ms=T0 + 9_000)
+        assert await how_received(world, T0 + 8_000, renewed_by="node") == "NODE_REPLACED"
+
+
+async def how_received(world: World, opened_ms: int, connection: str = "x", **said: Any) -> str:
+    """How n1 is received that comes by a connection which was opened then."""
+    answer = await register(
+        world.engine, CELL, "n1", **(PLAIN | {"connection": connection, "opened_ms": opened_ms} | said)
+    )
+    return code_of(answer) if isinstance(answer, Refusal) else answer.how
+
+
+class TestByAnotherConnection:
+    """An instance that slept reads late what was said long ago, by a socket that its node has given up."""
+
+    @pytest.mark.parametrize(
+        "said", [{}, {"epoch": "1-n1"}, {"process_id": "p2"}, {"credential": "two"}, {"running": [(A, 1)]}], ids=str
+    )
+    async def test_of_two_the_one_counts_that_was_opened_later(self, world: World, said: dict[str, Any]) -> None:
+        world.now_ms += 5_000
+        await join(world, connection="newer", opened_ms=T0 + 2)
+        before = await world.cell()
+        assert await how_received(world, T0 + 1, **said) == "NODE_REPLACED"
+        assert same(await world.cell(), before)
+
+    @pytest.mark.parametrize("opened_ms", [T0 + 2, T0 + 3])
+    async def test_one_as_young_comes_in(self, world: World, opened_ms: int) -> None:
+        world.now_ms += 5_000
+        await join(world, connection="older", opened_ms=T0 + 2)
+        assert await how_received(world, opened_ms) == "CONTINUED"
+        assert (await world.cell()).profiles["n1"].opened_ms == opened_ms
+
+    async def test_also_when_the_newer_one_is_closed_again(self, world: World) -> None:
+        await join(world, connection="newer", opened_ms=T0)
+        await disconnect(world.engine, CELL, "n1", "newer")
+        assert await how_received(world, T0 - 1) == "NODE_REPLACED"
+        assert (await world.cell()).nodes["n1"].away_until_ms > 0
+
+    async def test_a_clock_that_went_back_locks_nobody_out(self, world: World) -> None:
+        """The server that takes over is nine seconds behind: what was opened then lies in the future."""
+        await join(world, connection="older", opened_ms=T0 + 9_000)
+        assert await how_received(world, T0) == "CONTINUED"
+
+    async def test_a_registration_without_one_is_made_now(self, world: World) -> None:
+        await join(world, connection="older", opened_ms=T0)
+        world.now_ms += 1
+        assert await how_received(world, 0, connection="") == "CONTINUED"
+        assert await how_received(world, T0) == "NODE_REPLACED"

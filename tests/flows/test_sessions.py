@@ -20,7 +20,7 @@ from lingua_scheduler.flows.take_session import Taken, take_session
 from lingua_scheduler.store.keys import cell_key, session_tag
 from lingua_scheduler.views.session import Session, read_session
 from tests.support.cells import watch
-from tests.support.stage import code_of, join
+from tests.support.stage import T0, code_of, join
 
 if TYPE_CHECKING:
     from tests.support.world import World
@@ -270,6 +270,28 @@ class TestTaking:
         answers = await asyncio.gather(*(take(world, owner) for owner in ("two", "three")))
         assert answers == [Taken("one", STATE), Taken("two", STATE)]
         assert [code_of(await save(world, owner)) for owner in ("two", "three")] == ["SESSION_TAKEN", ""]
+
+    @pytest.mark.parametrize("is_saved", [True, False])
+    async def test_of_two_connections_the_one_counts_that_was_opened_later(self, world: World, is_saved: bool) -> None:
+        """Whoever was read late, by an instance that slept. The newer one came back to its owner, or took it over."""
+        await begin(world, opened_ms=T0 - 9)
+        if is_saved:
+            await save(world, opened_ms=T0 - 5)
+        else:
+            await take(world, "one", opened_ms=T0 - 5)
+        before = await kept(world)
+        late = await take(world, opened_ms=T0 - 6)
+        assert (code_of(late), await kept(world)) == ("SESSION_TAKEN", before)
+        for owner, opened_ms in (("two", T0 - 5), ("three", T0 - 4)):
+            assert isinstance(await take(world, owner, opened_ms=opened_ms), Taken)
+
+    async def test_whoever_may_not_have_it_is_not_told_that_he_is_late(self, world: World) -> None:
+        await begin(world, opened_ms=T0)
+        assert code_of(await take(world, principal="bob", opened_ms=1)) == "INVALID_SESSION"
+
+    async def test_a_clock_that_went_back_locks_nobody_out(self, world: World) -> None:
+        await begin(world, opened_ms=T0 + 9_000)
+        assert await take(world, opened_ms=T0) == Taken("one", STATE)
 
     @pytest.mark.parametrize("size", [0, 1, MAX_STATE_BYTES])
     async def test_the_state_comes_back_whole(self, world: World, size: int) -> None:

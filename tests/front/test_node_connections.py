@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from websockets.asyncio.client import connect
 
+from lingua_scheduler.core.clock import wall_ms
 from lingua_scheduler.core.errors import DependencyDown
+from lingua_scheduler.flows.leave import leave
+from lingua_scheduler.flows.register import Registered, register
 from lingua_scheduler.front.nodes.socket import serve_node
 from lingua_scheduler.views.job import Job
 from tests.support.doors import PATIENCE_S
@@ -29,6 +33,14 @@ if TYPE_CHECKING:
 TOKEN: Final = "node-token-0123456789"  # noqa: S105
 
 
+async def elsewhere(fleet: Fleet, **said: Any) -> Registered:
+    """The same node registers at another instance."""
+    plain: dict[str, Any] = {"semantic_langs": ["en", "zh"], "nmt_pairs": [["en", "zh"]], "max_concurrent_jobs": 2}
+    answer = await register(fleet.desk.engine, "c0", "n1", connection="elsewhere.0", **(plain | said))
+    assert isinstance(answer, Registered), answer
+    return answer
+
+
 class TestConnections:
     async def test_a_newer_one_replaces_the_older_and_the_work_goes_on(self, fleet: Fleet) -> None:
         async with fleet.node() as old:
@@ -45,6 +57,44 @@ class TestConnections:
                 assert (await fleet.end_of(job_id)).record.attempt == 1
                 node = await fleet.record()
                 assert (node.record.away_until_ms, len(fleet.desk.links)) == (0, 1)
+
+    async def test_an_older_one_that_is_heard_later_is_sent_away(self, fleet: Fleet) -> None:
+        """It said so before, to somebody who slept."""
+        fleet.desk.clock.local = count(wall_ms() - 60_000).__next__
+        async with connect(f"{fleet.url}/ws/node") as socket, fleet.node() as newer:
+            older = Peer(socket, "n1")
+            await older.say("node_register", **OURS)
+            error, code = await older.end()
+            assert (error["code"], code) == ("SESSION_CLOSED", 4409)
+            assert error["detail"] == "Another connection speaks for node n1 now; this one is over."
+            assert len(error["trace_id"]) == 32
+            await fleet.put()
+            assert (await newer.hears("job_assign"))["attempt_id"] == 1
+            assert (await fleet.record()).record.away_until_ms == 0
+
+    async def test_what_one_says_that_was_replaced_elsewhere_changes_nothing(self, fleet: Fleet) -> None:
+        async with fleet.node() as older:
+            job_id = await fleet.put()
+            job = await older.hears("job_assign")
+            await elsewhere(fleet, epoch=older.epoch, running=[(job_id, 1)])
+            # What it has done is done: it is the same process, and the same attempt.
+            await older.about("job_result", job, success=True)
+            await older.say("node_heartbeat", health="draining", semantic_langs=["fr"])
+            assert (await older.end())[1] == 4409
+            assert (await fleet.end_of(job_id)).record.state == "FINISHED"
+            node = await fleet.record()
+            assert (node.record.reported, node.pairs, node.profile.connection) == ("ready", ["en:zh"], "elsewhere.0")
+
+    async def test_one_that_the_engine_has_fallen_back_to_is_replaced_again(self, fleet: Fleet) -> None:
+        """A fail-over has forgotten the last registration: whoever holds the newer connection says it again."""
+        async with fleet.node() as node:
+            await leave(fleet.desk.engine, "c0", "n1")
+            before = await elsewhere(fleet, opened_ms=1)
+            await node.say("node_heartbeat", health="ready")
+            assert (await node.hears("node_register_ack"))["epoch"] == before.epoch
+            assert (await fleet.record()).profile.connection != "elsewhere.0"
+            await fleet.put()
+            await node.hears("job_assign")
 
     async def test_the_work_of_a_broken_one_goes_to_another_within_a_second(self, fleet: Fleet) -> None:
         clock = asyncio.get_running_loop().time

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import time
+from contextlib import AsyncExitStack
+from itertools import count
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
+from lingua_scheduler.core.clock import wall_ms
 from lingua_scheduler.flows.drop_session import drop_session
 from tests.support.servers import start_server
 from tests.support.talks import TENTH, client, keep, node, open_instance, outcomes, translate
@@ -77,6 +80,27 @@ async def test_an_older_connection_is_told_that_it_was_replaced(instance: Open) 
         assert ann.heard[-1]["trace_id"] == ann.heard[0]["trace_id"]
         await again.say("client_heartbeat", session_id=ann.session_id, timestamp=1)
         await again.until("server_heartbeat")
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+async def test_an_older_connection_that_is_heard_later_is_sent_away(
+    server: Server, instance: Open, is_here: bool
+) -> None:
+    """It said so before, to an instance that slept. Who came later stays, wherever it came."""
+    instance.desk.clock.local = count(wall_ms() - 60_000).__next__
+    async with AsyncExitStack() as stack:
+        other = instance
+        if not is_here:
+            other = await stack.enter_async_context(open_instance(server.url))
+            other.desk.engine.prefix = instance.desk.engine.prefix
+            other.desk.clock.local = instance.desk.clock.local
+        async with client(instance) as ann, client(other) as older, client(instance) as newer:
+            await ann.begin()
+            await newer.begin(resume_token=ann.token)
+            assert (await older.begin(resume_token=ann.token))["error"] == "SESSION_CLOSED"
+            assert await older.closed() == 4409
+            await newer.say("client_heartbeat", session_id=ann.session_id, timestamp=1)
+            await newer.until("server_heartbeat")
 
 
 @pytest.mark.parametrize("token", ["s-1.secret", "nonsense", "." * 20])

@@ -203,7 +203,7 @@ async def test_what_is_said_to_an_instance_that_stops_can_be_said_again(
 
         async def save_last(saved: Saved, *, create: bool) -> Refusal | None:
             session.hear(connection, json.dumps({"type": "utterance", "utterance_index": 0, "audio": SILENCE}))
-            return await stage.save(saved, session.owner, create=create)
+            return await stage.save(saved, session.owner, create=create, opened_ms=0)
 
         monkeypatch.setattr(stage, "enter", slowly)
         monkeypatch.setattr(session._saver, "_put", save_last)

@@ -62,6 +62,7 @@ def some_register(rng: Random) -> Register:
         acks=rng.random() < 0.6,
         tells=rng.random() < 0.6,
         renewed_by=rng.choice(("", "", "", "", "node", "instance")),
+        age_ms=rng.choice((None, 0, 1, 1_000, 30_000, -1_000)),
     )
 
 
@@ -92,6 +93,7 @@ def some_beat(rng: Random) -> Beat:
         running=_running(rng),
         running_jobs=rng.choice((None, 0, 0, 1, 2)),
         change=rng.choice((*[None] * 8, *range(len(CHANGES)))),
+        connection=rng.choice(("", "", "same", "same", "s1")),
     )
 
 

@@ -136,6 +136,7 @@ class NodeFacts:
     credential: str = ""
     process: str = ""
     connection: str = ""
+    opened_at: int = 0
     about: str = ""
     registered_at: int = 0
     load: list[tuple[str, float]] = field(default_factory=list)
@@ -303,6 +304,7 @@ class NodeFacts:
             marking_since_ms=self.marking_since,
             marked=self.marked,
             legacy=word.legacy,
+            opened_ms=self.opened_at,
         )
 
 

@@ -111,6 +111,8 @@ class Register:
     acks: bool
     tells: bool
     renewed_by: RenewedBy = ""
+    #: When its connection was opened: so long ago; None: it is not said.
+    age_ms: int | None = None
 
     def op(self, now: Situation) -> Op:
         node = now.model.nodes.get(self.node)
@@ -136,6 +138,7 @@ class Register:
                 "tells": self.tells,
                 "nonce": "x",
                 "renewed_by": self.renewed_by,
+                "opened_ms": 0 if self.age_ms is None else now.model.now - self.age_ms,
             },
         )
 
@@ -171,6 +174,7 @@ class Beat:
     running: str
     running_jobs: int | None
     change: int | None
+    connection: str = ""
 
     def op(self, now: Situation) -> Op:
         node = now.model.nodes.get(self.node)
@@ -183,6 +187,7 @@ class Beat:
             "current_load": None if self.load is None else {"gpu": self.load, "cpu": 0.5},
             "running": running_of(now, self.node, self.running),
             "running_jobs": self.running_jobs,
+            "connection": node.connection if node and self.connection == "same" else self.connection,
             **({} if self.change is None else CHANGES[self.change]),
         }
         return Op("heartbeat", {name: value for name, value in named.items() if value is not None})

@@ -63,12 +63,16 @@ class Model(JobFlows):
         nonce: str = "",
         lenient: bool = False,
         renewed_by: RenewedBy = "",
+        opened_ms: int = 0,
         **said: object,
     ) -> Registered | Refusal:
         word = _word(Word(), {"semantic_langs": [], **said, "lenient": lenient})
         node = self.nodes.get(node_id)
-        if node and renewed_by and connection != node.connection:
-            return no("NODE_REPLACED")
+        opened_at = opened_ms or self.now
+        if node and connection != node.connection:
+            known_at = node.opened_at
+            if (known_at >= opened_at) if renewed_by else (opened_at < known_at <= self.now):
+                return no("NODE_REPLACED")
         from_memory = node is not None and renewed_by == "instance"
         if node and credential != node.credential and not node.lost_at:
             return no("NODE_ID_CONFLICT")
@@ -95,7 +99,7 @@ class Model(JobFlows):
             node.damp(self.now, self.rules)
         node.word, node.crowded, node.load, node.update = word, crowded, [], ""
         node.own_max, node.acks, node.tells, node.about = max_concurrent_jobs, acks, tells, about
-        node.credential, node.connection = credential, connection
+        node.credential, node.connection, node.opened_at = credential, connection, opened_at
         node.process = process_id or (node.process if goes_on else "")
         node.registered_at = node.seen_at = self.now
         was_away = bool(node.away_until)
@@ -211,12 +215,15 @@ class Model(JobFlows):
         running: Sequence[tuple[str, int]] | None = None,
         running_jobs: int | None = None,
         lenient: bool = False,
+        connection: str = "",
         **said: object,
     ) -> Beaten | Refusal:
         said["lenient"] = lenient
         node = self.nodes.get(node_id)
         if node is None:
             return no("UNKNOWN_NODE")
+        if connection not in {"", node.connection}:
+            return no("NODE_REPLACED")
         if epoch not in {"", node.epoch}:
             return no("STALE_ATTEMPT")
         digest = _digest(said)

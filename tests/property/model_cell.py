@@ -211,6 +211,7 @@ class CellFacts:
                 flapped_at_ms=node.flapped_at,
                 own_max=node.own_max,
                 limit=node.limit or 0,
+                nonce=node.connection[-8:],
             )
         room: Counter[int] = Counter()
         for record in records.values():

@@ -253,10 +253,15 @@ def _lives(fleet: Fleet, box: Box) -> Iterator[Move]:
         yield Move(f"drop {name}", "disconnect", closed, fleet.with_box(replace(box, connected=False)))
         hung_up = (pack((name, f"{name}{box.connection}", True)),)
         yield Move(f"hang-up {name}", "disconnect", hung_up, fleet.with_box(replace(box, connected=False)))
-        yield Move(f"beat {name}", "heartbeat", (pack((name, box.told, _running(box))), b""), fleet)
+        yield Move(
+            f"beat {name}",
+            "heartbeat",
+            (pack((name, box.told, _running(box), f"{name}{box.connection}")), b""),
+            fleet,
+        )
         for word, slots in (("lower", box.max - 1), ("raise", box.max + 1)):
             if 1 <= slots <= 2 and name == "B":
-                beat = (pack((name, box.told, {"max": slots})), b"")
+                beat = (pack((name, box.told, {"max": slots}, "")), b"")
                 yield Move(f"{word} {name}", "heartbeat", beat, fleet.with_box(replace(box, max=slots)))
         yield Move(f"leave {name}", "leave", (pack((name, box.told)),), without)
     if box.up:

@@ -145,6 +145,7 @@ class Stage:
             abilities=abilities_of(message),
             words=words,
             trace_id="the socket's",
+            opened_ms=self.world.now_ms,
         )
         self.links.add(Link(tape, known))
         return tape

@@ -212,7 +212,8 @@ class NodeRecord(Record, frozen=True):
     has: `own_max`, the node's own word, or `limit`, the operator's, if that is less (0: there is none). `ceiling` is
     what `used` may be: `max`, or more if the node already held more when it last spoke or was limited (its slots were
     lowered, or it came back with work we did not know). `flaps` is how often it was gone lately, a digit to the base
-    `FLAP_BASE` for each of the `FLAP_PARTS` of a window, the newest last, as it was at `flapped_at_ms`.
+    `FLAP_BASE` for each of the `FLAP_PARTS` of a window, the newest last, as it was at `flapped_at_ms`. `nonce` is the
+    end of its connection's name, "" without one: what another connection says of the node does not count.
     """
 
     used: int
@@ -239,6 +240,7 @@ class NodeRecord(Record, frozen=True):
     flapped_at_ms: int
     own_max: int
     limit: int
+    nonce: str
 
 
 class Intent(Record, frozen=True):
@@ -278,7 +280,7 @@ class Profile(Record, frozen=True):
     `asr` and `tts` are False when the node does not declare them; `nmt` is True for any pair. Maps are sorted lists of
     their items, so that the same word has the same bytes. `update` is the digest of the last capability that a
     heartbeat brought: nodes that repeat it with every beat cost nothing. So many marks were made since `marking_since`.
-    `legacy`: it named its semantic languages as field nodes do.
+    `legacy`: it named its semantic languages as field nodes do. Its connection was opened at `opened_ms`.
     """
 
     credential: str
@@ -299,6 +301,7 @@ class Profile(Record, frozen=True):
     marking_since_ms: int
     marked: int
     legacy: bool
+    opened_ms: int
 
 
 class GroupRecord(Record, frozen=True):

@@ -1,22 +1,26 @@
 #!lua flags=allow-oom
 --[[ heartbeat: a sign of life, and whatever has changed. It cannot undo what the operator wants, nor a cut-off.
   What the node runs and nobody gave it, or took away without its word, takes slots until it has stopped.
+  By a connection that does not speak for the node any more nothing can be said of it.
   KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · jobs · guests · leases · limbo ·
         queue · due · outbox · counts
-  ARGV  now_ms rules, then for each: { node_id epoch word } capability      (epoch "" = not told)
+  ARGV  now_ms rules, then for each: { node_id epoch word connection } capability
+                                                                             (epoch, connection "" = not told)
         word: any of reported max load running running_jobs; capability: packed, "" = as it was
   OUT   BEATEN epoch standing { cancel: { job attempt } } pairs crowded must_register (pairs: how many, -1 = as before)
-        UNKNOWN_NODE | STALE_ATTEMPT                                                                               ]]
--- include: clock, node_at, put_node, restand, look_again, come_back, slots_of, write_tally, serve
+        UNKNOWN_NODE | NODE_REPLACED | STALE_ATTEMPT                                                               ]]
+-- include: clock, node_at, put_node, restand, look_again, come_back, slots_of, nonce_of, write_tally, serve
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 for i = 3, #ARGV, 2 do
-  local node_id, epoch, word = unpack(cmsgpack.unpack(ARGV[i]))
+  local node_id, epoch, word, connection = unpack(cmsgpack.unpack(ARGV[i]))
   local capability = ARGV[i + 1]
   local node = node_at(node_id)
   local refused, profile, signature, served, crowded
   if not node then
     refused = "UNKNOWN_NODE"
+  elseif connection ~= "" and nonce_of(connection) ~= node[NODE.nonce] then
+    refused = "NODE_REPLACED"
   elseif epoch ~= "" and epoch ~= node[NODE.epoch] then
     refused = "STALE_ATTEMPT"
   elseif capability ~= "" or word.load then
@@ -39,6 +43,7 @@ for i = 3, #ARGV, 2 do
   local answer = { refused }
   if not refused then
     local left, cancel, has_more
+    local fenced_before = now - rules[RULE.confirm_after_ms]
     node[NODE.seen_at_ms] = now
     node[NODE.reported] = word.reported or node[NODE.reported]
     node[NODE.own_max] = word.max or node[NODE.own_max]
@@ -54,8 +59,7 @@ for i = 3, #ARGV, 2 do
     if word.running then
       -- include: settle_running, has_let_go, admit
       local _, strangers
-      cancel, _, strangers =
-        settle_running(node_id, node, word.running, now - rules[RULE.confirm_after_ms], now, rules)
+      cancel, _, strangers = settle_running(node_id, node, word.running, fenced_before, now, rules)
       for _, entry in ipairs(strangers) do
         if not has_let_go(entry[2], entry[3], node_id) then
           admit(node, entry[1], now, rules)
@@ -68,7 +72,7 @@ for i = 3, #ARGV, 2 do
       local old = {}
       for _, entry in ipairs(leases_of(node_id)) do
         local fenced_at = tonumber(redis.call("HGET", KEY.limbo, entry[1]))
-        if fenced_at and fenced_at <= now - rules[RULE.confirm_after_ms] then
+        if fenced_at and fenced_at <= fenced_before then
           old[#old + 1] = entry[1]
         end
       end

@@ -47,7 +47,7 @@ class Beaten(msgspec.Struct, frozen=True):
     serves_more: bool = False
 
 
-_HEARTBEAT: Final = Face("flows/heartbeat", _Beaten, refuses=("UNKNOWN_NODE", "STALE_ATTEMPT"))
+_HEARTBEAT: Final = Face("flows/heartbeat", _Beaten, refuses=("UNKNOWN_NODE", "NODE_REPLACED", "STALE_ATTEMPT"))
 
 
 def _word(
@@ -90,8 +90,13 @@ async def heartbeat(
     labels: Mapping[str, str] | None = None,
     accept_public_jobs: bool | None = None,
     lenient: bool = False,
+    connection: str = "",
 ) -> Beaten | Refusal:
-    """Take a beat. What is left out keeps its value. Many nodes' beats of one tick are one call."""
+    """Take a beat. What is left out keeps its value. Many nodes' beats of one tick are one call.
+
+    `connection` is the one by which it came, "" if by none; if another speaks for the node by now, that is
+    NODE_REPLACED, and nothing changes.
+    """
     try:
         cell = check_cell(cell)
         changed, warnings = capability(
@@ -105,7 +110,14 @@ async def heartbeat(
             lenient=lenient,
         )
         word = _word(health, max_concurrent_jobs, current_load, running, running_jobs)
-        item = pack((check_id("node_id", node_id), check_text("epoch", epoch, 64), word))
+        item = pack(
+            (
+                check_id("node_id", node_id),
+                check_text("epoch", epoch, 64),
+                word,
+                check_text("connection", connection, 64),
+            )
+        )
     except Invalid as invalid:
         return invalid.refusal
     answer = await _HEARTBEAT(engine, cell, item, pack(changed) if changed else b"")

@@ -4,20 +4,21 @@
   over. Neither: CONTINUED while the node is alive or in a grace, its attempts carried over; else RENEWED, a new epoch,
   its old attempts in limbo. What it runs and the ledger does not know takes slots until it has stopped. A new node
   takes the place of one that is gone if there is no other.
-  Whoever renews a registration does so by a connection that spoke for the node: if another does by now, NODE_REPLACED.
-  One that spoke for it before that is no other: an engine that has forgotten the last one has fallen back to it.
+  Of two connections the one speaks for the node that was opened later, whoever is heard first: who comes by an older
+  one, or renews a registration that a newer one has replaced, is NODE_REPLACED. If the one that is known was opened
+  earlier than the one that renews, the engine has forgotten the last one, and fallen back to it.
   An instance renews it from memory: what it says the node runs takes slots, and nothing that is known is dropped.
   KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · intents · departed · jobs · guests ·
         leases · limbo · queue · due · outbox · counts
   ARGV  now_ms rules, then for each: { node_id credential epoch process connection max reported acks tells nonce
-        capability running about renewed_by since_ms stamp }
-                              (running false, stamp 0 = not told; renewed_by "" = nobody; since: he has it since then)
+        capability running about renewed_by opened_ms stamp }
+                            (running false, stamp 0 = not told; renewed_by "" = nobody; opened_ms 0 = at this moment)
   OUT   REGISTERED how epoch standing { pairs } { cancel: { job attempt } } crowded replaced
                                                                (replaced: the connection that spoke for it until now)
         NODE_ID_CONFLICT | CELL_FULL | NODE_REPLACED | HOME_GONE (gone: the home with this stamp was given up)      ]]
 -- include: clock, damp, node_at, put_node, restand, look_again, served_pairs, signature_of, group_is_refused
 -- include: take_word, take_intent, join_group, leave_group, leases_of, move_on, move_leases_on, settle_running, admit
--- include: has_let_go, slots_of, make_room, serve, write_tally
+-- include: has_let_go, slots_of, make_room, nonce_of, serve, write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 local function comes_in(node_id, stamp)
@@ -34,12 +35,19 @@ local function comes_in(node_id, stamp)
   return "CELL_FULL"
 end
 
-local function who_is_it(node_id, node, profile, credential, epoch, process, renewing, since, stamp)
+-- Whether another connection speaks for the node that was opened later. One that will be opened in time to come was
+-- stamped by a clock that is not ours, before a fail-over: it keeps nobody out who comes anew.
+local function is_late(profile, connection, opened, renewing)
+  local last = profile[PROFILE.opened_ms]
+  if connection == profile[PROFILE.connection] then
+    return false
+  end
+  return renewing and opened <= last or opened < last and last <= now
+end
+
+local function who_is_it(node_id, node, profile, credential, epoch, process, stamp)
   if not node then
     return comes_in(node_id, stamp)
-  end
-  if renewing and renewing ~= profile[PROFILE.connection] and profile[PROFILE.registered_at_ms] >= since then
-    return "NODE_REPLACED"
   end
   if credential ~= profile[PROFILE.credential] then
     return node[NODE.lost_at_ms] == 0 and "NODE_ID_CONFLICT" or "NEW_PROCESS"
@@ -94,17 +102,18 @@ end
 for i = 3, #ARGV do
   local item = cmsgpack.unpack(ARGV[i])
   local node_id, credential, epoch, process, connection, max, reported, acks, tells, nonce = unpack(item)
-  local capability, running, about, renewed_by, since, stamp = unpack(item, 11)
+  local capability, running, about, renewed_by, opened, stamp = unpack(item, 11)
+  opened = opened > 0 and opened or now
   local node = node_at(node_id)
   local packed = redis.call("HGET", KEY.profiles, node_id)
   local known = packed and cmsgpack.unpack(packed)
-  local renewing = renewed_by ~= "" and connection
-  local how = who_is_it(node_id, node, known, credential, epoch, process, renewing, since, stamp)
+  local is_replaced = known and is_late(known, connection, opened, renewed_by ~= "")
+  local how = is_replaced and "NODE_REPLACED" or who_is_it(node_id, node, known, credential, epoch, process, stamp)
   local goes_on = how == "RESYNC" or how == "CONTINUED"
   local profile = NEW.profile
   profile[PROFILE.credential], profile[PROFILE.connection], profile[PROFILE.about] = credential, connection, about
   profile[PROFILE.process] = process == "" and goes_on and known[PROFILE.process] or process
-  profile[PROFILE.registered_at_ms], profile[PROFILE.public] = now, true
+  profile[PROFILE.registered_at_ms], profile[PROFILE.opened_ms], profile[PROFILE.public] = now, opened, true
   take_word(profile, capability)
   local from_memory = known and renewed_by == "instance"
   if known then
@@ -140,6 +149,7 @@ for i = 3, #ARGV do
     node[NODE.own_max], node[NODE.reported], node[NODE.acks], node[NODE.tells] = max, reported, acks, tells
     node[NODE.max] = slots_of(node)
     node[NODE.lost_at_ms], node[NODE.seen_at_ms], node[NODE.away_until_ms], node[NODE.cut_off] = 0, now, 0, 0
+    node[NODE.nonce] = nonce_of(connection)
     node[NODE.group] = join_group(signature, served, profile)
     redis.call("HSET", KEY.profiles, node_id, cmsgpack.pack(profile))
     if #profile[PROFILE.marks] == 0 then

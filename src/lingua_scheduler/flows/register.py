@@ -82,7 +82,7 @@ async def register(
     about: str = "",
     nonce: str | None = None,
     renewed_by: RenewedBy = "",
-    since_ms: int = 0,
+    opened_ms: int = 0,
     stamp: int = 0,
 ) -> Registered | Refusal:
     """Enter the node, or compare notes with it.
@@ -91,8 +91,8 @@ async def register(
     stopped. `lenient`: a field node, whose unknown languages are dropped with a warning, and which
     has no pools while its semantic repair is not ready. `connection` is the nonce of its socket, "" for a node without
     one. `renewed_by`: the node registers again by the connection that it has, or the instance that holds this does so
-    for it, from memory. If another connection speaks for the node by now, that is NODE_REPLACED, and nothing changes;
-    one that spoke for it before `since_ms`, when this one began to, is only what the engine has fallen back to.
+    for it, from memory. `opened_ms` is when the connection was opened, by the engine's clock; 0: now. If one that was
+    opened later speaks for the node by now, that is NODE_REPLACED, and nothing changes.
     `stamp` is that of the home by which it comes here; 0: nobody has asked for it.
     """
     try:
@@ -124,7 +124,7 @@ async def register(
                 False if running is None else check_running(running),
                 check_about(about),
                 check_renewed_by(renewed_by),
-                check_int("since_ms", since_ms, 0, 2**53),
+                check_int("opened_ms", opened_ms, 0, 2**53),
                 check_int("stamp", stamp, 0, 2**53),
             )
         )

@@ -4,13 +4,13 @@
   whoever holds its state when the engine has lost it; its numbers go on from where he knows them. What was lent to it
   below that is its own.
   KEYS  entry · session
-  ARGV  now_ms rules, then for each: { principal owner token next create ttl_ms } state
+  ARGV  now_ms rules, then for each: { principal owner token next create ttl_ms opened_ms } state
   OUT   SAVED | FORBIDDEN | SESSION_TAKEN | INVALID_SESSION                                                         ]]
 -- include: put_entry
 local answers = {}
 
 for i = 3, #ARGV, 2 do
-  local principal, owner, token, next_index, create, ttl_ms = unpack(cmsgpack.unpack(ARGV[i]))
+  local principal, owner, token, next_index, create, ttl_ms, opened = unpack(cmsgpack.unpack(ARGV[i]))
   local packed = redis.call("GET", KEY.entry)
   local holder, lent = unpack(redis.call("HMGET", KEY.session, "owner", "lent"))
   local entry, answer = packed and cmsgpack.unpack(packed) or NEW.entry, "SAVED"
@@ -23,7 +23,7 @@ for i = 3, #ARGV, 2 do
   else
     entry[ENTRY.principal], entry[ENTRY.next] = principal, math.max(entry[ENTRY.next], next_index)
     put_entry(entry, ttl_ms)
-    redis.call("HSET", KEY.session, "owner", owner, "token", token, "state", ARGV[i + 1])
+    redis.call("HSET", KEY.session, "owner", owner, "token", token, "state", ARGV[i + 1], "opened", opened)
     if lent then
       -- include: keep_lent
       keep_lent(lent, next_index)

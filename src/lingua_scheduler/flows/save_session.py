@@ -39,11 +39,13 @@ async def save_session(
     token: str = "",
     next_index: int = 0,
     create: bool = False,
+    opened_ms: int = 0,
 ) -> Saved | Refusal:
     """Save the state of a session that the connection `owner` holds; it can be taken over for `ttl_ms` from now on.
 
     `token` is what whoever takes it over must show (better its digest than itself). `next_index` is the least index
-    that the next utterance may have. SESSION_TAKEN: another connection has the session, this one is over.
+    that the next utterance may have. Its client's last connection was opened at `opened_ms`, by the engine's clock:
+    by an older one it cannot be taken over. SESSION_TAKEN: another connection has the session, this one is over.
     INVALID_SESSION: there is none, and `create` was not given.
     """
     try:
@@ -56,6 +58,7 @@ async def save_session(
                 check_int("next_index", next_index, 0, LAST_INDEX),
                 check_bool("create", create),
                 check_int("ttl_ms", ttl_ms, 1, MAX_SESSION_MS),
+                check_int("opened_ms", opened_ms, 0, 2**53),
             )
         )
         state = check_state(state)

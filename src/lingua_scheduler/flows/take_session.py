@@ -20,15 +20,23 @@ class Taken(Answer, frozen=True, tag="TAKEN"):
     state: bytes
 
 
-_TAKE_SESSION: Final = Face("flows/take_session", Taken, refuses=("INVALID_SESSION",))
+_TAKE_SESSION: Final = Face("flows/take_session", Taken, refuses=("INVALID_SESSION", "SESSION_TAKEN"))
 
 
 async def take_session(
-    engine: Engine, session_id: str, owner: str, *, ttl_ms: int, principal: str = "", token: str = ""
+    engine: Engine,
+    session_id: str,
+    owner: str,
+    *,
+    ttl_ms: int,
+    principal: str = "",
+    token: str = "",
+    opened_ms: int = 0,
 ) -> Taken | Refusal:
     """Go on with a session on the connection `owner`; it stays for `ttl_ms`, or longer if it was saved for longer.
 
     INVALID_SESSION: there is none, its time is over, it is another principal's, or the token is not the one.
+    SESSION_TAKEN: its client has come by a connection that was opened later than this one, at `opened_ms`.
     """
     try:
         tag = check_session(session_id)
@@ -38,6 +46,7 @@ async def take_session(
                 check_id("owner", owner),
                 check_text("token", token, MAX_TOKEN_CHARS),
                 check_int("ttl_ms", ttl_ms, 1, MAX_SESSION_MS),
+                check_int("opened_ms", opened_ms, 0, 2**53),
             )
         )
     except Invalid as invalid:

@@ -69,6 +69,7 @@ class Door:
         serve_live: Serve | None = None,
     ) -> None:
         self._desk = desk
+        self.clock = desk.clock
         self._router = Router(routes)
         self._origins = Origins(desk.settings.server)
         served = {
@@ -294,7 +295,12 @@ class Door:
             await _refuse_handshake(refused(refusal, trace.id), trace, receive, send)
             return
         socket = Socket(
-            receive, send, writable=lingua["writable"], round_trip_ms=lingua["round_trip_ms"], trace_id=trace.id
+            receive,
+            send,
+            writable=lingua["writable"],
+            round_trip_ms=lingua["round_trip_ms"],
+            opened_ms=lingua["opened_ms"],
+            trace_id=trace.id,
         )
         try:
             await socket.accept(SUBPROTOCOL if SUBPROTOCOL in scope["subprotocols"] else None)

@@ -98,7 +98,7 @@ class Server:
                 door,
                 loop="none",
                 http=_protocol(HttpProtocol, limits=settings, door=door),
-                ws=_protocol(SocketProtocol, limits=settings),
+                ws=_protocol(SocketProtocol, limits=settings, clock=door.clock),
                 ws_max_size=LARGE_BYTES,
                 ws_ping_interval=settings.ping_interval_ms / 1000,
                 ws_ping_timeout=settings.ping_timeout_ms / 1000,

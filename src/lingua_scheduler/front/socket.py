@@ -48,19 +48,22 @@ class Socket:
         *,
         writable: asyncio.Event,
         round_trip_ms: Callable[[], float | None],
+        opened_ms: int = 0,
         trace_id: str | None = None,
         max_bytes: int = MAX_QUEUED_BYTES,
         max_messages: int = MAX_QUEUED,
     ) -> None:
         """`writable` is set while the transport takes more without keeping much of it.
 
-        `round_trip_ms` says how long the last ping took that was answered; None: none was yet.
+        `round_trip_ms` says how long the last ping took that was answered; None: none was yet. `opened_ms`: when the
+        handshake came, by the engine's clock.
         `trace_id`: of a close that has none of its own.
         """
         self._receive = receive
         self._send = send
         self._writable = writable
         self._round_trip_ms = round_trip_ms
+        self.opened_ms = opened_ms
         self._trace_id = trace_id
         self._max_bytes = max_bytes
         self._max_messages = max_messages

@@ -18,6 +18,7 @@ from lingua_scheduler.protocol.errors import error_message
 
 if TYPE_CHECKING:
     from lingua_scheduler.config.doors import Server as Limits
+    from lingua_scheduler.core.clock import Clock
 
 #: The `error` that goes out before a close that the framing decides on.
 _LAST_WORDS: Final = {1009: "PAYLOAD_TOO_LARGE"}
@@ -31,6 +32,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     """One WebSocket: it tells when it can be written to, and finds out when nobody is there."""
 
     limits: Limits
+    clock: Clock
     #: What the other end is told goes by this, whoever tells it.
     trace: Trace
     #: What came before it was open.
@@ -47,7 +49,13 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         extensions: dict[str, Any] = self.scope["extensions"]
         self.trace = _trace_in(event.headers)
-        extensions["lingua"] = {"writable": self.writable, "trace": self.trace, "round_trip_ms": self.round_trip_ms}
+        extensions["lingua"] = {
+            "writable": self.writable,
+            "trace": self.trace,
+            "round_trip_ms": self.round_trip_ms,
+            # Before the answer: whoever has opened another connection since got that one later.
+            "opened_ms": self.clock(),
+        }
 
     def data_received(self, data: bytes) -> None:
         if self.handshake_initiated and not self.handshake_complete:

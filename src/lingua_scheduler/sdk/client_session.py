@@ -170,11 +170,15 @@ class Conversation:
         """The socket is closed, with this code if the scheduler said one. What was not written is not lost."""
         close = CLOSES.get(CloseCode(code)) if code in _KNOWN else None
         error = self._last_error if self.refused is not None else announced(self._last_error, code)
+        was_open = self.is_open
         self._leave()
         self.again_after_ms = (error.retry_after_ms or 0) if error is not None and error.retryable else 0
         if close is None:
             return
         detail = error.detail if error is not None else close.meaning
+        if code == CloseCode.REPLACED and not was_open:
+            # A connection that is not the latest is refused: the next one is.
+            return
         if code in _LOST:
             self.fail(SessionLost(close.error, detail, retryable=code == CloseCode.UNKNOWN_SESSION))
         elif code in _FINAL:

@@ -69,10 +69,12 @@ export class Conversation {
   }
 
   lost(code) {
-    const error = this.#lastError;
+    const error = this.#lastError, wasOpen = this.isOpen;
     this.#leave();
     this.againAfterMs = error !== null && error.retryable && (this.refused || code > 1000) ? error.retry_after_ms ?? 0 : 0;
     const detail = error?.detail ?? `closed with ${code}`;
+    // A connection that is not the latest is refused: the next one is.
+    if (code === 4409 && !wasOpen) return;
     if (LOST.has(code)) this.fail(new LinguaError("SESSION_LOST", detail, { retryable: code === 4404 }));
     else if (FINAL.has(code)) this.fail(new LinguaError(error?.error ?? "FORBIDDEN", detail));
   }

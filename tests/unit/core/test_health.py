@@ -31,6 +31,7 @@ GOOD = NodeRecord(
     flapped_at_ms=0,
     own_max=4,
     limit=0,
+    nonce="",
 )
 
 ALL_PASTS = range(2**WINDOW)

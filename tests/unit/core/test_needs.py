@@ -22,7 +22,7 @@ from lingua_scheduler.core.records import Profile
 def profile(
     services: list[tuple[str, bool]] | None = None, tts: list[str] | bool = False, *, public: bool = True
 ) -> Profile:
-    return Profile("", "", "", 0, ["en"], False, True, tts, services or [], [], public, [], "", "", [], 0, 0, False)
+    return Profile("", "", "", 0, ["en"], False, True, tts, services or [], [], public, [], "", "", [], 0, 0, False, 0)
 
 
 def test_every_need_has_a_bit_of_its_own() -> None:

@@ -27,11 +27,11 @@ from lingua_scheduler.protocol.fleet import (
 )
 
 NODE = NodeRecord(
-    1, 4, 99, 0, 0, 0, 1, 3, Standing.available, "e1", "ready", "active", 0, 0, 0, 0, 1, 1, 4, 0, 0, 0, 4, 0
+    1, 4, 99, 0, 0, 0, 1, 3, Standing.available, "e1", "ready", "active", 0, 0, 0, 0, 1, 1, 4, 0, 0, 0, 4, 0, ""
 )
 PROFILE = Profile(
     *("secret", "p1", "conn", 50, ["en"], ["en"], ["*:zh", "en:fr"], False, [("asr", True)], [("region", "eu")], True),
-    *([("gpu", 0.5)], '{"version":"1"}', "", [Mark("asr-1", "asr", 60, 120)], 0, 1, False),
+    *([("gpu", 0.5)], '{"version":"1"}', "", [Mark("asr-1", "asr", 60, 120)], 0, 1, False, 49),
 )
 GLANCE = {
     "node_id": "n1",

@@ -27,7 +27,7 @@ def test_the_words_are_keywords_of_their_flow(words: Any, flow: Any) -> None:
         "credential",
         "nonce",
         "renewed_by",
-        "since_ms",
+        "opened_ms",
         "stamp",
     }
 

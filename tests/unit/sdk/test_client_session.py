@@ -161,6 +161,18 @@ def test_a_session_can_be_lost(code: int, retryable: bool) -> None:
     assert isinstance(machine.failure, SessionLost), "the first reason counts"
 
 
+def test_a_connection_that_is_refused_for_a_newer_one_is_not_the_end_of_its_session() -> None:
+    machine = opened()
+    machine.lost(1006)
+    machine.hello()
+    machine.lost(4409)
+    assert not machine.is_done
+    machine.hello()
+    hear(machine, farewell(CloseCode.REPLACED))
+    assert machine.refused is not None
+    assert not machine.is_done
+
+
 def test_a_beginning_that_is_refused_is_an_error() -> None:
     machine = Conversation(SessionInit())
     machine.hello()

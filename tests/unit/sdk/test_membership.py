@@ -169,6 +169,15 @@ def test_whoever_is_replaced_does_not_fight() -> None:
     assert "another process serves as n1" in str(verdict.error)
 
 
+def test_whoever_was_not_let_in_for_a_newer_connection_opens_another() -> None:
+    """Its own, or one that a clock which was wrong called newer."""
+    membership, _ = member()
+    membership.connected()
+    (act,) = heard(membership, error("SESSION_CLOSED"))
+    assert isinstance(act, ComeAgain)
+    assert isinstance(membership.lost(4409), ComeAgain)
+
+
 @pytest.mark.parametrize(
     ("command", "act"),
     [

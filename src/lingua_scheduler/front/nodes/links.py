@@ -58,8 +58,8 @@ class Known:
     heartbeat_ms: int = 15_000
     #: The thread of its connection: what has none of its own is told under this.
     trace_id: str | None = None
-    #: Not later than this, by the engine's clock, it registered.
-    since_ms: int = 0
+    #: When its connection was opened, by the engine's clock.
+    opened_ms: int = 0
 
 
 class Link:

@@ -14,7 +14,7 @@ import msgspec
 from lingua_scheduler.core.new_ids import new_node_id
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.flows.heartbeat import Beaten
-from lingua_scheduler.front.nodes.links import Known, replaced
+from lingua_scheduler.front.nodes.links import Known
 from lingua_scheduler.front.web import SMALL_BYTES
 from lingua_scheduler.logs import code_in
 from lingua_scheduler.protocol.codec import Undecodable
@@ -41,7 +41,7 @@ from lingua_scheduler.protocol.registration import Beating
 from lingua_scheduler.protocol.registration import Registering as Words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from lingua_scheduler.flows.register import Registered
 
@@ -49,6 +49,8 @@ AttemptMessage = JobAck | JobStarted | JobStopped | JobNack | JobResult
 
 #: Words that say nothing but which attempt they are about.
 _BARE: Final = (JobAck, JobStarted, JobStopped)
+#: Refusals of a heartbeat after which only a registration can tell who speaks for the node.
+_UNSURE: Final = ("UNKNOWN_NODE", "NODE_REPLACED")
 #: What may be large: a result may carry audio, and what a node says of itself lists all that it has.
 _LARGE: Final = (JobResult, NodeRegister, NodeHeartbeat)
 
@@ -87,7 +89,10 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class Renew(msgspec.Struct, frozen=True):
-    """The engine does not know the node any more: register it again, as it last said."""
+    """The engine does not know the node any more, or by another connection: register it again, as it last said.
+
+    If that connection is a newer one, this is the end of ours.
+    """
 
 
 class Tell(msgspec.Struct, frozen=True):
@@ -199,8 +204,10 @@ class Registering:
         )
         return Live(known, slots=self._slots), welcome(known, answer)
 
-    def refused(self, refusal: Refusal) -> list[Act]:
-        """The engine has not; the node may try again in the time that it has."""
+    def refused(self, refusal: Refusal) -> Sequence[Say | HangUp]:
+        """The engine has not; the node may try again in the time that it has, or by a connection that it opens now."""
+        if refusal.code == "NODE_REPLACED":
+            return [HangUp(CloseCode.REPLACED, refusal.detail, self._trace_id)]
         return [Say(error_message(refusal, self._trace_id))]
 
 
@@ -283,11 +290,9 @@ class Live:
         if isinstance(answer, Beaten):
             self._take(beat)
             return told_to_beat(self.known, answer)
-        if answer.code == "UNKNOWN_NODE":
+        if answer.code in _UNSURE or (answer.code == "STALE_ATTEMPT" and beat.epoch == self.known.epoch):
             self._take(beat)
             return [Renew()]
-        if answer.code == "STALE_ATTEMPT" and beat.epoch == self.known.epoch:
-            return [HangUp(CloseCode.REPLACED, replaced(self.known.node_id))]
         return [self._say(answer)]
 
     def _say(self, refusal: Refusal) -> Say:

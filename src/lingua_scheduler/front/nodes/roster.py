@@ -12,7 +12,6 @@ from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.front.background import insist
 from lingua_scheduler.front.nodes.housing import hear_beat, take_in
-from lingua_scheduler.front.nodes.links import replaced
 from lingua_scheduler.front.nodes.phases import Enter, HangUp, Note, Say, cancels, told_to_beat, welcome
 from lingua_scheduler.logs import get_log
 from lingua_scheduler.protocol.errors import CloseCode
@@ -47,7 +46,7 @@ class Roster:
         self._errands = errands
 
     async def register(
-        self, enter: Enter, connection: str, credential: str, *, renewed_by: RenewedBy = "", since_ms: int = 0
+        self, enter: Enter, connection: str, credential: str, *, renewed_by: RenewedBy = "", opened_ms: int
     ) -> Registered | Refusal:
         """Take a node in."""
         return await take_in(
@@ -56,7 +55,7 @@ class Roster:
             connection=connection,
             credential=credential,
             renewed_by=renewed_by,
-            since_ms=since_ms,
+            opened_ms=opened_ms,
             **enter.words,
         )
 
@@ -121,7 +120,7 @@ class Roster:
             words["running"] = self._at_work(link)
             enter = Enter(known.node_id, words, known.abilities, known.types)
             answer = await self.register(
-                enter, known.connection, known.credential, renewed_by="instance", since_ms=known.since_ms
+                enter, known.connection, known.credential, renewed_by="instance", opened_ms=known.opened_ms
             )
             if isinstance(answer, Refusal) or known.words == said:
                 return answer
@@ -139,16 +138,14 @@ class Roster:
     async def _keep(self, link: Link) -> None:
         try:
             epoch = link.epoch
-            answer = await hear_beat(self._directory, link.node_id, epoch)
+            answer = await hear_beat(self._directory, link.node_id, epoch, connection=link.known.connection)
             if not isinstance(answer, Refusal):
                 self.do(link, told_to_beat(link.known, answer))
                 if answer.standing in _MAYBE_AWAY and await self._is_away(link):
                     await self.renew(link)
-            elif answer.code == "UNKNOWN_NODE":
+            elif answer.code != "STALE_ATTEMPT" or link.epoch == epoch:
+                # Unless it has registered anew meanwhile: the engine has lost it, or somebody else speaks in its name.
                 await self.renew(link)
-            elif link.epoch == epoch:
-                # It has not registered anew meanwhile: somebody else has, in its name.
-                link.hang_up(CloseCode.REPLACED, replaced(link.node_id))
         except (DependencyDown, OutcomeUnknown) as away:
             log.debug("heartbeat", node_id=link.node_id, reason=away)
 

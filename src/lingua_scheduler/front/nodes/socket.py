@@ -83,17 +83,16 @@ class _Entrance:
                 return None
             for act in self._phase.hear(data):
                 match act:
-                    case Say(message):
-                        self._socket.write(encode(message).decode())
-                    case HangUp(code, detail, trace_id):
-                        await self._socket.close(code, detail, trace_id)
-                        return None
+                    case Say() | HangUp():
+                        await self._do(act)
                     case Enter():
                         entered = await self._enter(act)
-                        if entered is not None or self._socket.is_closed:
+                        if entered is not None:
                             return entered
                     case _:
                         raise TypeError(f"{act} of somebody who is not registered")
+                if self._socket.is_closed:
+                    return None
 
     async def _enter(self, enter: Enter) -> tuple[Link, Live] | None:
         principal = self._desk.auth.admit_first("node", self._peer, enter.token)
@@ -101,15 +100,14 @@ class _Entrance:
             await self._close(close_code_of(principal), principal.detail)
             return None
         connection, roster = new_connection(self._desk.instance_id), _roster(self._desk)
-        since_ms = self._desk.clock()
-        answer = await roster.register(enter, connection, principal.name)
+        opened_ms = self._socket.opened_ms
+        answer = await roster.register(enter, connection, principal.name, opened_ms=opened_ms)
         if isinstance(answer, Refusal):
             for act in self._phase.refused(answer):
-                if isinstance(act, Say):
-                    self._socket.write(encode(act.message).decode())
+                await self._do(act)
             return None
         live, acts = self._phase.entered(enter, answer, connection, principal.name)
-        live.known.since_ms = since_ms
+        live.known.opened_ms = opened_ms
         link = Link(self._socket, live.known)
         # Before anything else is waited for: from now on the node can be given jobs.
         self._desk.links.add(link)
@@ -119,6 +117,12 @@ class _Entrance:
         tell_joined(self._desk, enter.node_id, answer)
         await tell_moved(self._desk, enter.node_id, answer)
         return link, live
+
+    async def _do(self, act: Say | HangUp) -> None:
+        if isinstance(act, Say):
+            self._socket.write(encode(act.message).decode())
+        else:
+            await self._socket.close(act.code, act.detail, act.trace_id)
 
     async def _close(self, code: CloseCode, detail: str) -> None:
         await self._socket.close(code, detail, self._peer.trace_id)
@@ -183,8 +187,15 @@ class _Servant:
         self._roster.do(self._link, self._live.told(tell.message, refusal))
 
     async def _beat(self, said: Beat) -> None:
+        known = self._link.known
         try:
-            answer = await hear_beat(self._desk.directory, self._link.node_id, said.epoch, **said.words)
+            answer = await hear_beat(
+                self._desk.directory,
+                known.node_id,
+                said.epoch,
+                connection=known.connection,
+                **said.words,
+            )
             for act in self._live.beaten(said, answer):
                 await self._do(act)
         except (DependencyDown, OutcomeUnknown) as away:
@@ -196,7 +207,7 @@ class _Servant:
         known = self._link.known
         try:
             answer = await self._roster.register(
-                enter, known.connection, known.credential, renewed_by="node", since_ms=known.since_ms
+                enter, known.connection, known.credential, renewed_by="node", opened_ms=known.opened_ms
             )
         except (DependencyDown, OutcomeUnknown) as away:
             self._say(away)

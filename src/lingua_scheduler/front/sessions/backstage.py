@@ -90,7 +90,7 @@ class Backstage:
 
     # The session itself.
 
-    async def save(self, saved: Saved, owner: str, *, create: bool) -> Refusal | None:
+    async def save(self, saved: Saved, owner: str, *, create: bool, opened_ms: int) -> Refusal | None:
         """Save the state, if it is still this owner's."""
         about = saved.about
         answer = await save_session(
@@ -103,10 +103,13 @@ class Backstage:
             token=about.token_hash,
             next_index=saved.next_index,
             create=create,
+            opened_ms=opened_ms,
         )
         return answer if isinstance(answer, Refusal) else None
 
-    async def take(self, session_id: str, owner: str, principal: str, token_hash: str) -> Saved | Refusal | None:
+    async def take(
+        self, session_id: str, owner: str, principal: str, token_hash: str, opened_ms: int
+    ) -> Saved | Refusal | None:
         """Go on with a session; None: it is of another version."""
         taken = await take_session(
             self._engine,
@@ -115,6 +118,7 @@ class Backstage:
             ttl_ms=self._rules.order.window_ms,
             principal=principal,
             token=token_hash,
+            opened_ms=opened_ms,
         )
         if isinstance(taken, Refusal):
             return taken

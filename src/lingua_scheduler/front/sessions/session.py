@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.core.replay import Event
     from lingua_scheduler.front.sessions.connection import Connection
     from lingua_scheduler.front.sessions.sessions import Sessions
+    from lingua_scheduler.front.sessions.state import Saved
     from lingua_scheduler.front.sessions.talk import Talk
     from lingua_scheduler.protocol.session import MissingResult, SessionInit, TranslationResult
 
@@ -54,10 +55,12 @@ log = get_log(__name__)
 class Session:
     """Carries out what the machine says, and tells it what came of that."""
 
-    def __init__(self, sessions: Sessions, talk: Talk, owner: str, *, create: bool) -> None:
+    def __init__(self, sessions: Sessions, talk: Talk, owner: str, *, create: bool, opened_ms: int) -> None:
         self.talk = talk
         self.id = talk.ledger.about.session_id
         self.owner = owner
+        #: When its client's last connection was opened, by the engine's clock.
+        self.opened_ms = opened_ms
         self.is_over = False
         self.connection: Connection | None = None
         self._sessions = sessions
@@ -72,7 +75,7 @@ class Session:
         self._waiting: set[int] = set()
         self._deliverer: asyncio.Task[None] | None = None
         self._is_wished = False
-        self._saver = Saver(talk.save, partial(self._stage.save, owner=owner), create=create)
+        self._saver = Saver(talk.save, self._put, create=create)
 
     # The client.
 
@@ -314,6 +317,9 @@ class Session:
         return await insist(lambda: self._stage.answer(about, event, sent, self._now(), way_ms), _FOREVER_S)
 
     # The state.
+
+    async def _put(self, saved: Saved, *, create: bool) -> Refusal | None:
+        return await self._stage.save(saved, self.owner, create=create, opened_ms=self.opened_ms)
 
     async def save(self) -> None:
         """Save it now; what is broken is raised."""

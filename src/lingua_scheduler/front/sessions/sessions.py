@@ -10,7 +10,7 @@ from uuid_utils import uuid7
 
 from lingua_scheduler.core.ids import name_of
 from lingua_scheduler.core.owner import new_connection
-from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.front.background import Background
 from lingua_scheduler.front.sessions.backstage import Backstage
 from lingua_scheduler.front.sessions.rules import rules_of
@@ -68,8 +68,13 @@ class Sessions:
 
     # Beginning, and going on.
 
-    async def begin(self, begin: Begin, principal: str, client: str, trace_id: str) -> tuple[Session, str] | Refusal:
-        """A new session, saved, and its token. `Refusal`: there are too many, or the code stands for no node."""
+    async def begin(
+        self, begin: Begin, principal: str, client: str, trace_id: str, opened_ms: int = 0
+    ) -> tuple[Session, str] | Refusal:
+        """A new session, saved, and its token. `Refusal`: there are too many, or the code stands for no node.
+
+        `opened_ms`: when its client's connection was opened, by the engine's clock.
+        """
         init, paired = begin.init, ""
         admitted = await self.stage.admits(principal)
         if isinstance(admitted, Refusal):
@@ -91,27 +96,34 @@ class Sessions:
             paired_node_id=paired,
         )
         talk = Talk.begin(self.rules, about, self.now(), _new_id)
-        session = Session(self, talk, new_connection(self._instance_id), create=True)
+        session = Session(self, talk, new_connection(self._instance_id), create=True, opened_ms=opened_ms)
         await session.save()
         self._add(session)
         return session, token
 
-    async def resume(self, resume: Resume, principal: str) -> Session | None:
-        """The session that a token belongs to, here or saved by another; None: there is none, or not for him."""
+    async def resume(self, resume: Resume, principal: str, opened_ms: int = 0) -> Session | Refusal | None:
+        """The session that a token belongs to, here or saved by another; None: there is none, or not for him.
+
+        `Refusal`: its client has a connection that was opened later than this one, and speaks by that.
+        """
         known = self._by_id.get(resume.session_id)
         if known is not None:
             about = known.talk.ledger.about
             if about.principal != principal or not is_token(resume.token, about.token_hash):
                 return None
+            if opened_ms < known.opened_ms <= self.now():
+                return refuse("SESSION_TAKEN")
+            known.opened_ms = opened_ms
             # Another instance may have it by now: then this one ends, and it is taken back from there.
             await known.still_ours()
             if not known.is_over:
                 return known
         owner = new_connection(self._instance_id)
-        saved = await self.stage.take(resume.session_id, owner, principal, hash_of(resume.token))
+        saved = await self.stage.take(resume.session_id, owner, principal, hash_of(resume.token), opened_ms)
         if saved is None or isinstance(saved, Refusal):
-            return None
-        session = Session(self, Talk.load(self.rules, saved, self.now(), _new_id), owner, create=False)
+            return saved if saved is not None and saved.code == "SESSION_TAKEN" else None
+        talk = Talk.load(self.rules, saved, self.now(), _new_id)
+        session = Session(self, talk, owner, create=False, opened_ms=opened_ms)
         self._add(session)
         for index, sent in saved.sent.items():
             if sent.job_id:

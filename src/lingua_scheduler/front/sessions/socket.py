@@ -82,9 +82,11 @@ class _Entrance:
         if isinstance(principal, Refusal):
             return [Close(close_code_of(principal), principal.detail)]
         if isinstance(wanted, Resume):
-            return self._go_on(wanted, await self._sessions.resume(wanted, principal.name))
+            found = await self._sessions.resume(wanted, principal.name, self._socket.opened_ms)
+            return self._go_on(wanted, found)
         trace_id = wanted.init.trace_id or self._peer.trace_id
-        begun = await self._sessions.begin(wanted, principal.name, self._peer.client, trace_id)
+        opened_ms = self._socket.opened_ms
+        begun = await self._sessions.begin(wanted, principal.name, self._peer.client, trace_id, opened_ms)
         if isinstance(begun, Refusal):
             return self._refuse(begun, trace_id)
         if self._desk.is_draining.is_set():
@@ -94,11 +96,13 @@ class _Entrance:
         session.welcome(connection, token)
         return session, connection
 
-    def _go_on(self, wanted: Resume, session: Session | None) -> tuple[Session, Connection] | list[Effect]:
+    def _go_on(self, wanted: Resume, session: Session | Refusal | None) -> tuple[Session, Connection] | list[Effect]:
         if self._desk.is_draining.is_set():
             return _elsewhere()
         if session is None:
             return unknown_session()
+        if isinstance(session, Refusal):
+            return [Close(CloseCode.REPLACED, session.detail)]
         connection = Connection(self._socket)
         try:
             session.come_back(connection, wanted.init, wanted.token)

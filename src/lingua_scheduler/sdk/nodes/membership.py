@@ -40,6 +40,8 @@ _HINTS: Final = {
 }
 #: What a socket that was not closed at all seems to be closed with.
 _ABNORMAL: Final = 1006
+#: Only this connection is over.
+_OVER: Final = "SESSION_CLOSED"
 _REPLACED: Final = "another process serves as {}; two nodes need two ids"
 
 
@@ -116,10 +118,14 @@ class Membership:
         return [Say(register)]
 
     def lost(self, code: int | None = None, reason: str = "") -> ComeAgain | GiveUp:
-        """The socket is closed, with this, or without a word."""
-        self._is_in = False
+        """The socket is closed, with this, or without a word.
+
+        Whoever was in and was replaced does not fight with the other; who was not let in because his connection is not
+        the latest opens another.
+        """
+        was_in, self._is_in = self._is_in, False
         self._attempts.lost()
-        if code == CloseCode.REPLACED:
+        if code == CloseCode.REPLACED and was_in:
             return GiveUp(Refused("REPLACED", _REPLACED.format(self.node_id)))
         error = announced(self._last_error, code)
         said = "the connection broke" if code in {None, _ABNORMAL} else f"closed with {code}"
@@ -127,7 +133,7 @@ class Membership:
 
     def refused(self, error: Refused) -> ComeAgain | GiveUp:
         """There was no socket, or not for us."""
-        if error.retryable or self._was_in:
+        if error.retryable or self._was_in or error.code == _OVER:
             return ComeAgain(str(error), error.retry_after or 0.0)
         hint = f"{error.detail} ({_HINTS[error.code]})" if error.code in _HINTS else error.detail
         return GiveUp(Refused(error.code, hint, trace_id=error.trace_id))

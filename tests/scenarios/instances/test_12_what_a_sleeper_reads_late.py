@@ -1,0 +1,86 @@
+"""An instance sleeps while somebody speaks to it, gives it up and goes elsewhere. What it reads then is old."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.house import look
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.scenarios.doors.conftest import Start
+    from tests.support.house import Scheduler
+    from tests.support.servers import Server
+
+#: Nobody takes it for gone.
+PATIENT = {"instance__presence_ttl_ms": "60000"}
+
+
+@contextmanager
+def asleep(scheduler: Scheduler) -> Iterator[None]:
+    os.kill(scheduler.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(scheduler.pid, signal.SIGCONT)
+
+
+async def test_a_registration(serve: Start, store: Server) -> None:
+    there, here = await serve(**PATIENT), await serve(**PATIENT)
+    async with there.node() as older, here.node() as newer:
+        await older.was_read()
+        with asleep(there):
+            registering = asyncio.create_task(older.register(slots=2))
+            await newer.register(slots=2)
+            await newer.is_ready()
+            placed = await here.dispatch()
+            job = await newer.job(job_id=placed["job_id"])
+        assert (await older.gone())[0] == 4409
+        with pytest.raises(AssertionError, match="SESSION_CLOSED"):
+            await registering
+        await newer.result(job)
+        assert (await here.ended(placed["job_id"]))["attempt_id"] == 1
+        node = (await look(store)).nodes["node-1"]
+        assert (newer.closed, node.away_until_ms, node.lost_at_ms) == (None, 0, 0)
+
+
+async def test_a_client_that_comes_back(serve: Start) -> None:
+    there, here = await serve(**PATIENT), await serve(**PATIENT)
+    async with here.node() as node, here.client() as first, there.client() as older, here.client() as newer:
+        await node.register(slots=2)
+        await node.is_ready()
+        token = (await first.init())["resume_token"]
+        first.cut()
+        await older.was_read()
+        with asleep(there):
+            await older.say("session_init", resume_token=token)
+            await newer.init(resume_token=token)
+            await newer.utter(0)
+            job = await node.job(utterance_index=0)
+        assert (await older.gone())[0] == 4409
+        await node.result(job)
+        assert (await newer.next("translation_result"))["utterance_index"] == 0
+        assert newer.closed is None
+
+
+async def test_how_a_node_is_that_has_gone_elsewhere(serve: Start, store: Server) -> None:
+    there, here = await serve(**PATIENT), await serve(**PATIENT)
+    async with there.node() as older, here.node() as newer:
+        await older.register(slots=2)
+        await older.is_ready()
+        with asleep(there):
+            await older.beat(health="draining")
+            await newer.register(epoch=older.epoch, running=[], slots=2)
+            await newer.is_ready()
+        assert (await older.gone())[0] == 4409
+        assert (await look(store)).nodes["node-1"].reported == "ready"
+        placed = await there.dispatch()
+        await newer.result(await newer.job(job_id=placed["job_id"]))
+        await there.ended(placed["job_id"])
