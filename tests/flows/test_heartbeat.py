@@ -400,6 +400,29 @@ async def test_a_list_that_may_be_older_than_the_fence_confirms_nothing(world: W
     assert changes["limbo"] == {f"n1:{A}:1": GONE}
 
 
+@pytest.mark.parametrize("words", [{"running": []}, {"running_jobs": 0}], ids=str)
+@pytest.mark.parametrize(("said_ms", "is_over"), [(1, False), (T0 + 1_999, False), (T0 + 2_000, True), (0, True)])
+async def test_it_counts_when_a_word_was_said_and_not_when_it_is_heard(
+    world: World, words: dict[str, Any], said_ms: int, is_over: bool
+) -> None:
+    """It lay in an instance that slept: before it was read, the attempt was given up and the node was at work."""
+    await join(world)
+    await bring(world, "CANCELLED")
+    world.now_ms += 30_000
+    await heartbeat(world.engine, CELL, "n1", said_ms=said_ms, **words)
+    cell = await world.cell()
+    assert (cell.nodes["n1"].limbo, cell.nodes["n1"].seen_at_ms) == (0 if is_over else 1, T0 + 30_000)
+
+
+async def test_a_word_of_time_to_come_is_said_now(world: World) -> None:
+    """The server that has taken over is behind."""
+    await join(world)
+    await bring(world, "CANCELLED")
+    world.now_ms += 1_999
+    await heartbeat(world.engine, CELL, "n1", said_ms=T0 + 60_000, running=[])
+    assert (await world.cell()).nodes["n1"].limbo == 1
+
+
 async def test_a_list_is_worth_more_than_a_number(world: World) -> None:
     await join(world)
     await bring(world, "CANCELLED")

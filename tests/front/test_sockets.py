@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -257,6 +258,30 @@ async def test_a_message_in_pieces_is_one_message(server: Server) -> None:
     async with opened(server) as (door, _), connect(f"{door.ws}/ws/session") as socket:
         await socket.send(["a"] * 1_000)
         assert await socket.recv() == "a" * 1_000
+
+
+async def test_it_is_known_after_which_ping_a_word_was_said(server: Server) -> None:
+    """However late it is read: what lies before a pong may be older than its ping."""
+    said: list[tuple[str | bytes, int]] = []
+
+    async def listen(_desk: Desk, socket: Socket, _peer: Peer) -> None:
+        while len(said) < 3 and (message := await socket.receive()) is not None:
+            said.append((message, socket.said_after_ms))
+
+    async with open_door(server.url, ROUTES, serve_node=listen) as door:
+        ticks = count(1_000)
+        door.desk.clock.local = ticks.__next__
+        async with Raw.connect(door.port) as raw:
+            await raw.write(HANDSHAKE)
+            assert (await raw.answer()).status == 101
+            ping = await raw.read(6)
+            assert ping[:2] == b"\x89\x04"
+            pong = masked(Opcode.PONG, ping[2:])
+            unasked = masked(Opcode.PONG, b"unasked")
+            words = [masked(Opcode.TEXT, word) for word in (b"before", b"behind", b"later")]
+            await raw.write(words[0] + unasked + pong + words[1] + pong + words[2])
+            assert await raw.read(2) == b"\x88\x02"
+    assert said == [("before", 1_000), ("behind", 1_001), ("later", 1_001)]
 
 
 async def test_who_pings_without_end_and_never_reads_is_cut_off(

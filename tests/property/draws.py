@@ -94,6 +94,7 @@ def some_beat(rng: Random) -> Beat:
         running_jobs=rng.choice((None, 0, 0, 1, 2)),
         change=rng.choice((*[None] * 8, *range(len(CHANGES)))),
         connection=rng.choice(("", "", "same", "same", "s1")),
+        age_ms=rng.choice((None, None, None, 0, 1_000, 2_000, 10_000, -1_000)),
     )
 
 

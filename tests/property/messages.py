@@ -175,6 +175,8 @@ class Beat:
     running_jobs: int | None
     change: int | None
     connection: str = ""
+    #: So long ago it may have been said; None: it is said now.
+    age_ms: int | None = None
 
     def op(self, now: Situation) -> Op:
         node = now.model.nodes.get(self.node)
@@ -188,6 +190,7 @@ class Beat:
             "running": running_of(now, self.node, self.running),
             "running_jobs": self.running_jobs,
             "connection": node.connection if node and self.connection == "same" else self.connection,
+            "said_ms": 0 if self.age_ms is None else now.model.now - self.age_ms,
             **({} if self.change is None else CHANGES[self.change]),
         }
         return Op("heartbeat", {name: value for name, value in named.items() if value is not None})

@@ -216,6 +216,7 @@ class Model(JobFlows):
         running_jobs: int | None = None,
         lenient: bool = False,
         connection: str = "",
+        said_ms: int = 0,
         **said: object,
     ) -> Beaten | Refusal:
         said["lenient"] = lenient
@@ -239,7 +240,7 @@ class Model(JobFlows):
         node.load = node.load if current_load is None else sorted(current_load.items())
         cancel: Attempts = []
         has_more = False
-        confirms_before = self.now - self.rules.confirm_after_ms
+        confirms_before = min(said_ms or self.now, self.now) - self.rules.confirm_after_ms
         if running is not None:
             cancel, _, strangers = self._compare(node_id, running, confirms_before)
             for lease in strangers:

@@ -256,12 +256,12 @@ def _lives(fleet: Fleet, box: Box) -> Iterator[Move]:
         yield Move(
             f"beat {name}",
             "heartbeat",
-            (pack((name, box.told, _running(box), f"{name}{box.connection}")), b""),
+            (pack((name, box.told, _running(box), f"{name}{box.connection}", 0)), b""),
             fleet,
         )
         for word, slots in (("lower", box.max - 1), ("raise", box.max + 1)):
             if 1 <= slots <= 2 and name == "B":
-                beat = (pack((name, box.told, {"max": slots}, "")), b"")
+                beat = (pack((name, box.told, {"max": slots}, "", 0)), b"")
                 yield Move(f"{word} {name}", "heartbeat", beat, fleet.with_box(replace(box, max=slots)))
         yield Move(f"leave {name}", "leave", (pack((name, box.told)),), without)
     if box.up:

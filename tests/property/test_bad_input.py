@@ -256,6 +256,7 @@ KINDS: Final[dict[str, Kind]] = {
     "nonce": _ID.but(None),
     "stamp": _whole(0, 2**53),
     "opened_ms": _whole(0, 2**53),
+    "said_ms": _whole(0, 2**53),
     "hop": _whole(0, 2**31),
     "src_lang": _LANGUAGE,
     "tgt_lang": _LANGUAGE,

@@ -219,8 +219,9 @@ class Nodes(Section):
         default=2_000,
         ge=0,
         le=10 * MINUTE,
-        description="A heartbeat younger than this after the fence does not prove that the node stopped; and for so "
-        "long after an instance had lost the engine no job is late: it first tells what it could not.",
+        description="A heartbeat that may have been said sooner than this after the fence does not prove that the node "
+        "stopped; and for so long after an instance had lost the engine no job is late: it first tells what it could "
+        "not.",
     )
     rest_ms: int = Field(
         default=1_000,

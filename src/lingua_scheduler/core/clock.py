@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+#: Whoever was awake for so long has read what lay there when it woke.
+_AWAKE_MS: Final = 500
 
 
 def wall_ms() -> int:
@@ -21,11 +25,21 @@ class Clock:
         self.local = local
         self._ahead_ms = 0
         self._heard_ms = local()
+        #: When the engine was heard of late, by its own clock, the last time first; not twice within `_AWAKE_MS`.
+        self._awake_ms = (self._heard_ms, self._heard_ms)
 
     @property
     def silent_ms(self) -> int:
         """How long ago the engine last said what time it is."""
         return max(0, self.local() - self._heard_ms)
+
+    @property
+    def awake_ms(self) -> int:
+        """What a caller says who is heard now was said after that, by the engine's clock.
+
+        Not that this process slept all the time since: it has been awake for long enough to hear what came meanwhile.
+        """
+        return self._awake_ms[1]
 
     def __call__(self) -> int:
         """Now, by the engine's clock."""
@@ -37,6 +51,8 @@ class Clock:
         What is known already stays if it may be right, so that time does not jump to and fro with each answer.
         """
         self._heard_ms = self.local()
+        if abs(engine_ms - self._awake_ms[0]) >= _AWAKE_MS:
+            self._awake_ms = (engine_ms, self._awake_ms[0])
         earliest_ms, latest_ms = engine_ms - self.local(), engine_ms - asked_ms
         if not earliest_ms <= self._ahead_ms <= latest_ms:
             self._ahead_ms = (earliest_ms + latest_ms) // 2

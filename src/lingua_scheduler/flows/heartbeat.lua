@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 --[[ heartbeat: a sign of life, and whatever has changed. It cannot undo what the operator wants, nor a cut-off.
-  What the node runs and nobody gave it, or took away without its word, takes slots until it has stopped.
+  What the node runs and nobody gave it, or took away without its word, takes slots until it has stopped. A fenced
+  attempt that it does not name is over only if it said so long enough after the fence, whenever that is heard here.
   By a connection that does not speak for the node any more nothing can be said of it.
   KEYS  nodes · profiles · standing · room · groups · signatures · pairs · ends · jobs · guests · leases · limbo ·
         queue · due · outbox · counts
-  ARGV  now_ms rules, then for each: { node_id epoch word connection } capability
-                                                                             (epoch, connection "" = not told)
+  ARGV  now_ms rules, then for each: { node_id epoch word connection said_ms } capability
+                     (epoch, connection "" = not told; said_ms: it was not said before that, 0 = it is said just now)
         word: any of reported max load running running_jobs; capability: packed, "" = as it was
   OUT   BEATEN epoch standing { cancel: { job attempt } } pairs crowded must_register (pairs: how many, -1 = as before)
         UNKNOWN_NODE | NODE_REPLACED | STALE_ATTEMPT                                                               ]]
@@ -13,7 +14,7 @@
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 for i = 3, #ARGV, 2 do
-  local node_id, epoch, word, connection = unpack(cmsgpack.unpack(ARGV[i]))
+  local node_id, epoch, word, connection, said = unpack(cmsgpack.unpack(ARGV[i]))
   local capability = ARGV[i + 1]
   local node = node_at(node_id)
   local refused, profile, signature, served, crowded
@@ -43,7 +44,7 @@ for i = 3, #ARGV, 2 do
   local answer = { refused }
   if not refused then
     local left, cancel, has_more
-    local fenced_before = now - rules[RULE.confirm_after_ms]
+    local fenced_before = (said > 0 and math.min(said, now) or now) - rules[RULE.confirm_after_ms]
     node[NODE.seen_at_ms] = now
     node[NODE.reported] = word.reported or node[NODE.reported]
     node[NODE.own_max] = word.max or node[NODE.own_max]

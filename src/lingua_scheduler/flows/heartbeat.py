@@ -91,11 +91,12 @@ async def heartbeat(
     accept_public_jobs: bool | None = None,
     lenient: bool = False,
     connection: str = "",
+    said_ms: int = 0,
 ) -> Beaten | Refusal:
     """Take a beat. What is left out keeps its value. Many nodes' beats of one tick are one call.
 
     `connection` is the one by which it came, "" if by none; if another speaks for the node by now, that is
-    NODE_REPLACED, and nothing changes.
+    NODE_REPLACED, and nothing changes. `said_ms`: it is not older than that, by the engine's clock; 0: it is said now.
     """
     try:
         cell = check_cell(cell)
@@ -116,6 +117,7 @@ async def heartbeat(
                 check_text("epoch", epoch, 64),
                 word,
                 check_text("connection", connection, 64),
+                check_int("said_ms", said_ms, 0, 2**53),
             )
         )
     except Invalid as invalid:

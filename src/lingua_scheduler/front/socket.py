@@ -34,6 +34,8 @@ _MAX_REASON_BYTES: Final = 123
 _GONE: Final = (OSError, RuntimeError)
 #: The peer has answered our close. That it is only gone is told by another event.
 ANSWERED: Final = "lingua.answered"
+#: It has answered a ping: whatever comes behind this was said after the ping was written, at `asked_ms`.
+PONG: Final = "lingua.pong"
 #: How long a closing socket waits for its peer to read what is still to be said, and then for its answer.
 _LINGER_S: Final = 5.0
 
@@ -64,6 +66,8 @@ class Socket:
         self._writable = writable
         self._round_trip_ms = round_trip_ms
         self.opened_ms = opened_ms
+        #: What was received last was said after that, by the engine's clock, however long it was under way or lay here.
+        self.said_after_ms = opened_ms
         self._trace_id = trace_id
         self._max_bytes = max_bytes
         self._max_messages = max_messages
@@ -97,10 +101,11 @@ class Socket:
 
     async def receive(self) -> str | bytes | None:
         """The next message; None: the peer is gone, or we closed."""
-        event = await self._receive()
-        if event["type"] != "websocket.receive":
-            self.is_closed = True
-            return None
+        while (event := await self._receive())["type"] != "websocket.receive":
+            if event["type"] != PONG:
+                self.is_closed = True
+                return None
+            self.said_after_ms = event["asked_ms"]
         text: str | None = event.get("text")
         return text if text is not None else event["bytes"]
 

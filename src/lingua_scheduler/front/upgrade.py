@@ -11,7 +11,7 @@ from websockets.frames import Frame, Opcode
 
 from lingua_scheduler.core.refusal import CODES, Refusal
 from lingua_scheduler.front.exchange import last_answer
-from lingua_scheduler.front.socket import ANSWERED
+from lingua_scheduler.front.socket import ANSWERED, PONG
 from lingua_scheduler.front.trace import Trace
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import error_message
@@ -37,6 +37,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     trace: Trace
     #: What came before it was open.
     _early = b""
+    #: When the last ping was written.
+    _asked_ms = 0
 
     def handle_connect(self, event: Any) -> None:  # noqa: ANN401 - the handshake, which is uvicorn's business
         try:
@@ -88,6 +90,17 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self.send_keepalive_ping()
         early, self._early = self._early, b""
         self.data_received(early)
+
+    def send_keepalive_ping(self) -> None:
+        self._asked_ms = self.clock()
+        super().send_keepalive_ping()
+
+    def handle_pong(self, event: Frame) -> None:
+        """Tell it in its turn: what comes behind it was said after the ping. What lay here before it may be old."""
+        asked = self.pending_ping_payload
+        super().handle_pong(event)
+        if asked is not None and self.pending_ping_payload is None and not self.close_sent:
+            self.queue.put_nowait({"type": PONG, "asked_ms": self._asked_ms})  # type: ignore[arg-type] # our own
 
     def round_trip_ms(self) -> float | None:
         """How long the last ping that was answered took, there and back; None: none was yet."""

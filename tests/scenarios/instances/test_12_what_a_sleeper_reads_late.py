@@ -6,11 +6,12 @@ import asyncio
 import os
 import signal
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.house import look
+from lingua_scheduler.core.clock import wall_ms
+from tests.support.house import eventually, look
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Nobody takes it for gone.
 PATIENT = {"instance__presence_ttl_ms": "60000"}
+#: Soon an attempt is given up that nobody acks, or that takes too long.
+QUICK = PATIENT | {"jobs__reservation_ttl_ms": "1100", "jobs__run_timeout_ms": "1100"}
 
 
 @contextmanager
@@ -84,3 +87,28 @@ async def test_how_a_node_is_that_has_gone_elsewhere(serve: Start, store: Server
         placed = await there.dispatch()
         await newer.result(await newer.job(job_id=placed["job_id"]))
         await there.ended(placed["job_id"])
+
+
+@pytest.mark.parametrize("said", [{"features": ("job_ack",), "running": []}, {}], ids=["ours", "field"])
+async def test_that_a_node_has_nothing_to_do(serve: Start, store: Server, said: dict[str, Any]) -> None:
+    """It had not heard of its job when it said so, and works on it since. Its one slot is not given away."""
+    there, _here = await serve(**QUICK), await serve(**QUICK)
+    async with there.node() as node:
+        await node.register(slots=1, **said)
+        await node.is_ready()
+        placed = await there.dispatch()
+        await node.was_read()
+
+        async def is_fenced_for_long() -> bool:
+            return any(fenced_at < wall_ms() - 2_100 for fenced_at in (await look(store)).limbo.values())
+
+        with asleep(there):
+            await (node.beat(running=[]) if said else node.beat())
+            await node.job(job_id=placed["job_id"])
+            await eventually(is_fenced_for_long)
+        await node.was_read()
+        await node.say("job_ack", job_id="c0.nothing", attempt_id=1, node_id="node-1")
+        await node.next("error", code="UNKNOWN_JOB")
+        cell = await look(store)
+        assert (len(cell.limbo), cell.nodes["node-1"].used) == (1, 1)
+        assert not [message for message in node.heard if message["type"] == "job_assign"]

@@ -31,6 +31,18 @@ def test_it_goes_by_the_engine_s_whichever_is_ahead(engine_ms: int) -> None:
     assert clock() == engine_ms + 720
 
 
+def test_what_is_heard_by_who_has_just_woken_may_be_as_old_as_its_sleep() -> None:
+    machine = Machine()
+    clock = Clock(machine)
+    heard = []
+    # It sleeps from the third to the thirteenth second, and asks twice as soon as it is awake.
+    for now_ms in (2_000, 3_000, 13_000, 13_010, 14_000, 15_000):
+        machine.now_ms = now_ms
+        clock.heard(50_000 + now_ms, now_ms)
+        heard.append(clock.awake_ms - 50_000)
+    assert heard == [1_000 - 50_000, 2_000, 3_000, 3_000, 13_000, 14_000]
+
+
 def test_what_may_be_right_is_not_changed_and_what_cannot_be_is() -> None:
     machine = Machine()
     clock = Clock(machine)

@@ -28,6 +28,7 @@ def test_the_words_are_keywords_of_their_flow(words: Any, flow: Any) -> None:
         "nonce",
         "renewed_by",
         "opened_ms",
+        "said_ms",
         "stamp",
     }
 

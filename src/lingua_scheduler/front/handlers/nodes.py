@@ -65,7 +65,8 @@ async def register_node(desk: Desk, request: Request) -> Said:
 async def beat(desk: Desk, request: Request) -> Said:
     """A sign of life, and whatever has changed."""
     said: HeartbeatRequest = request.message
-    beaten = await hear_beat(desk.directory, said.node_id, said.epoch or "", **beating(said))
+    said_ms = desk.clock.awake_ms
+    beaten = await hear_beat(desk.directory, said.node_id, said.epoch or "", said_ms=said_ms, **beating(said))
     if isinstance(beaten, Refusal):
         return beaten
     return HeartbeatAnswer(

@@ -172,7 +172,7 @@ class _Servant:
                     self._desk.hints.partial(errand, message)
             case Beat():
                 await self._under_way.room(MAX_UNDER_WAY)
-                self._under_way.walk(self._beat(act), "a heartbeat")
+                self._under_way.walk(self._beat(act, self._socket.said_after_ms), "a heartbeat")
             case Tell():
                 await self._under_way.room(MAX_UNDER_WAY)
                 self._begin(act)
@@ -186,7 +186,7 @@ class _Servant:
         refusal = await self._words.tell(self._link.known, tell.message)
         self._roster.do(self._link, self._live.told(tell.message, refusal))
 
-    async def _beat(self, said: Beat) -> None:
+    async def _beat(self, said: Beat, said_ms: int) -> None:
         known = self._link.known
         try:
             answer = await hear_beat(
@@ -194,6 +194,7 @@ class _Servant:
                 known.node_id,
                 said.epoch,
                 connection=known.connection,
+                said_ms=said_ms,
                 **said.words,
             )
             for act in self._live.beaten(said, answer):
