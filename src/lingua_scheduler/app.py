@@ -98,12 +98,13 @@ class App:
         self.levels = Levels(settings.logs)
         self.auditor = Auditor(engine, lambda: self.directory.cells, settings.loops.audit_interval_ms, again_ms=1_000)
 
-    async def _mark(self, node_id: str, service: str, service_type: str) -> None:
+    async def _mark(self, node_id: str, service: str, service_type: str, connection: str) -> object:
         answer = await self.directory.at_home(
-            node_id, lambda cell: mark(self.engine, cell, node_id, service, service_type)
+            node_id, lambda cell: mark(self.engine, cell, node_id, service, service_type, connection)
         )
         if isinstance(answer, Marked):
             self.on_mark(node_id, service or service_type, answer.until_ms)
+        return answer
 
 
 def replication_of(settings: Settings) -> Replication | None:

@@ -138,6 +138,14 @@ class TestEveryAnswer:
         assert await mark(world.engine, CELL, "n1", "model-0", "tone") == Marked(T0 + 70_000)
         assert len((await profile(world)).marks) == MAX_MARKS == 32
 
+    async def test_by_a_connection_that_was_replaced_nobody_marks(self, world: World) -> None:
+        await join(world, connection="here.older")
+        await join(world, connection="here.newer", epoch="1-n1")
+        late = mark(world.engine, CELL, "n1", "", "asr", connection="here.older")
+        answer, changes = await watch(world, late)
+        assert (code_of(answer), changes) == ("NODE_REPLACED", {})
+        assert await mark(world.engine, CELL, "n1", "", "asr", connection="here.newer") == Marked(END)
+
     async def test_a_node_that_nobody_knows_cannot_be_marked(self, world: World) -> None:
         answer, changes = await watch(world, mark(world.engine, CELL, "n1", "", "asr"))
         assert (code_of(answer), changes) == ("UNKNOWN_NODE", {})

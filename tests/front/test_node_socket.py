@@ -102,7 +102,9 @@ class TestTheLifeOfAJob:
             await one.about("job_result", job, success=False, error=error)
             again = await other.hears("job_assign")
             assert again == job | {"attempt_id": 2}
-            assert list(fleet.desk.marker._seen) == [("n1", "", "nmt")]
+            link = fleet.desk.links.get("n1")
+            assert link is not None
+            assert list(fleet.desk.marker._seen) == [("n1", "", "nmt", link.known.connection)]
             await other.about("job_result", again, success=True)
             (past,) = (await fleet.end_of(job_id)).record.past.attempts
             assert (past.cause, past.node) == ("failed", "n1")

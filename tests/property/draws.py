@@ -107,7 +107,8 @@ def some_limit(rng: Random) -> Limit:
 
 
 def some_fault(rng: Random) -> Fault:
-    return Fault(_node(rng), rng.choice(("", "whisper", "m2m")), rng.choice(("asr", "tone", "")))
+    told_by = rng.choice(("", "", "", "s1"))
+    return Fault(_node(rng), rng.choice(("", "whisper", "m2m")), rng.choice(("asr", "tone", "")), told_by)
 
 
 def some_leave(rng: Random) -> Leave:

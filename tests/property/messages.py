@@ -221,9 +221,11 @@ class Fault:
     node: str
     service: str
     type: str
+    connection: str = ""
 
     def op(self, now: Situation) -> Op:  # noqa: ARG002
-        return Op("mark", {"cell": CELL, "node_id": self.node, "service": self.service, "service_type": self.type})
+        named = {"node_id": self.node, "service": self.service, "service_type": self.type}
+        return Op("mark", {"cell": CELL, **named, "connection": self.connection})
 
 
 @dataclass(frozen=True)

@@ -265,10 +265,13 @@ class Model(JobFlows):
         node_id: str,
         service: str = "",
         service_type: str = "",
+        connection: str = "",
     ) -> Marked | Debounced | Limited | Refusal:
         node = self.nodes.get(node_id)
         if node is None:
             return no("UNKNOWN_NODE")
+        if connection not in {"", node.connection}:
+            return no("NODE_REPLACED")
         name, rules, old = service or service_type, self.rules, node.marks.get(service or service_type)
         if old and self.now < old.marked_at_ms + rules.mark_debounce_ms:
             return Debounced(old.until_ms)

@@ -252,6 +252,7 @@ KINDS: Final[dict[str, Kind]] = {
     "reason": _text(512),
     "register.connection": _text(64),
     "heartbeat.connection": _text(64),
+    "mark.connection": _text(64),
     "disconnect.connection": _ID,
     "nonce": _ID.but(None),
     "stamp": _whole(0, 2**53),

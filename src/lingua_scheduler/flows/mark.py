@@ -32,7 +32,9 @@ class Limited(Answer, frozen=True, tag="LIMITED"):
     """The node was marked so often lately that this mark was not made."""
 
 
-_MARK: Final = Face[Marked | Debounced | Limited]("flows/mark", Marked, Debounced, Limited, refuses=("UNKNOWN_NODE",))
+_MARK: Final = Face[Marked | Debounced | Limited](
+    "flows/mark", Marked, Debounced, Limited, refuses=("UNKNOWN_NODE", "NODE_REPLACED")
+)
 
 
 def _type(value: object) -> str:
@@ -47,13 +49,17 @@ def _service(value: object, kind: str) -> str:
 
 
 async def mark(
-    engine: Engine, cell: str, node_id: str, service: str = "", service_type: str = ""
+    engine: Engine, cell: str, node_id: str, service: str = "", service_type: str = "", connection: str = ""
 ) -> Marked | Debounced | Limited | Refusal:
-    """Mark a service, by its own name and its type; without a type the whole node."""
+    """Mark a service, by its own name and its type; without a type the whole node.
+
+    `connection` is the one by which it was told, "" if by none; if another speaks for the node by now: NODE_REPLACED.
+    """
     try:
         cell = check_cell(cell)
         kind = _type(service_type)
-        item = pack((check_id("node_id", node_id), _service(service, kind), kind))
+        told_by = check_text("connection", connection, 64)
+        item = pack((check_id("node_id", node_id), _service(service, kind), kind, told_by))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _MARK(engine, cell, item)

@@ -11,7 +11,7 @@ from lingua_scheduler.loops.loop import Loop
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    Mark = Callable[[str, str, str], Awaitable[object]]
+    Mark = Callable[[str, str, str, str], Awaitable[object]]
 
 #: More than this are not remembered while the engine is busy or away: whoever fails again is seen again.
 MAX_SEEN: Final = 1_000
@@ -25,7 +25,7 @@ class Marker(Loop):
         super().__init__(interval_ms)
         self._mark = mark
         #: In the order in which they were seen, each once.
-        self._seen: dict[tuple[str, str, str], None] = {}
+        self._seen: dict[tuple[str, str, str, str], None] = {}
         #: What was not remembered because there was too much of it.
         self.dropped = 0
         #: What came of those that were told: made, made a moment ago, or too many.
@@ -36,9 +36,9 @@ class Marker(Loop):
         """How many are to be told."""
         return len(self._seen)
 
-    def saw(self, node_id: str, service: str = "", service_type: str = "") -> None:
-        """A service of a node did not work. The same twice before it is told is once."""
-        seen = (node_id, service, service_type)
+    def saw(self, node_id: str, service: str = "", service_type: str = "", connection: str = "") -> None:
+        """A service of a node did not work: so this connection said. The same twice before it is told is once."""
+        seen = (node_id, service, service_type, connection)
         if seen in self._seen:
             return
         if len(self._seen) >= MAX_SEEN:

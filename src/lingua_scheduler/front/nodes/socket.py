@@ -165,7 +165,7 @@ class _Servant:
             case Renew():
                 await self._roster.renew(self._link)
             case Mark(service, kind):
-                self._desk.marker.saw(self._link.node_id, service, kind)
+                self._desk.marker.saw(self._link.node_id, service, kind, self._link.known.connection)
             case Pass(message):
                 errand = self._desk.delivery.errands.get(message.job_id, self._link.node_id)
                 if errand is not None:
