@@ -37,6 +37,7 @@ from lingua_scheduler.front.sessions.sessions import Sessions
 from lingua_scheduler.front.sessions.socket import serve_session
 from lingua_scheduler.front.submit import Submitter
 from lingua_scheduler.front.survey import Survey
+from lingua_scheduler.front.tracing import tracing_of
 from lingua_scheduler.logs.levels import Levels
 from lingua_scheduler.loops.auditor import Auditor
 from lingua_scheduler.loops.broadcaster import Broadcaster
@@ -219,6 +220,7 @@ def desk_of(app: App) -> Desk:
     desk.sessions = Sessions(desk)
     desk.hints = Hints(engine, desk.sessions, desk.neighbours)
     desk.delivery = Delivery(engine, desk.links, app.submitter, desk.hints, desk.neighbours, desk.clock)
+    desk.delivery.tracing = tracing_of(settings.traces, app.instance_id)
     desk.hints.on_mail = desk.delivery.ring_mailbox
     desk.hearing = Hearing(engine, directory, desk.links, desk.delivery, desk.sessions, desk.neighbours)
     desk.mailboxes = Mailboxes(engine, directory, desk.delivery.mailbox_bell)
@@ -350,6 +352,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
                     # While the nodes are still here: what was said so far is brought on its way.
                     await desk.sessions.close(server.ending.left_s)
             await desk.delivery.close(server.ending.left_s)
+        await asyncio.to_thread(desk.delivery.tracing.close)
         app.levels.close()
 
 

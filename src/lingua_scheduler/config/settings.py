@@ -15,6 +15,7 @@ from lingua_scheduler.config.doors import Auth, Rates, Server
 from lingua_scheduler.config.logs import Logs
 from lingua_scheduler.config.section import DAY, HOUR, MINUTE, Section
 from lingua_scheduler.config.talks import Sessions
+from lingua_scheduler.config.traces import Traces
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.rules import Rules
 
@@ -383,6 +384,7 @@ class Settings(BaseModel):
     loops: Loops = Loops()
     catalog: Catalog = Catalog()
     logs: Logs = Logs()
+    traces: Traces = Traces()
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

@@ -114,7 +114,11 @@ def inlines_audio(assignment: Assignment, abilities: Abilities) -> bool:
 
 
 def job_assign(
-    assignment: Assignment, errand: Errand, audio: bytes = b"", abilities: Abilities = BY_POLLING
+    assignment: Assignment,
+    errand: Errand,
+    audio: bytes = b"",
+    abilities: Abilities = BY_POLLING,
+    traceparent: str | None = None,
 ) -> JobAssign:
     """The message. `audio` is needed only where `inlines_audio`; with `binary_audio` it follows as a frame."""
     inlines = inlines_audio(assignment, abilities)
@@ -150,12 +154,15 @@ def job_assign(
         lid=None if assignment.candidates is None else Lid(candidates=assignment.candidates),
         audio_ref=None if inlines else assignment.audio_ref,
         payload=assignment.payload,
+        traceparent=traceparent,
     )
 
 
-def frames_of(assignment: Assignment, errand: Errand, audio: bytes, abilities: Abilities) -> list[str | bytes]:
+def frames_of(
+    assignment: Assignment, errand: Errand, audio: bytes, abilities: Abilities, traceparent: str | None = None
+) -> list[str | bytes]:
     """What is written to the node's socket, in this order."""
-    written: list[str | bytes] = [encode(job_assign(assignment, errand, audio, abilities)).decode()]
+    written: list[str | bytes] = [encode(job_assign(assignment, errand, audio, abilities, traceparent)).decode()]
     if abilities.binary_audio and inlines_audio(assignment, abilities):
         written.append(job_audio(errand.session_id, errand.utterance_index, audio))
     return written

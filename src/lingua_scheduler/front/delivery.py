@@ -33,6 +33,7 @@ from lingua_scheduler.front.errands import Errands
 from lingua_scheduler.front.fallback import tell_fallback
 from lingua_scheduler.front.neighbours import POLLS
 from lingua_scheduler.front.recall import recall
+from lingua_scheduler.front.tracing import Tracing
 from lingua_scheduler.logs import get_log
 from lingua_scheduler.protocol.errors import refusal_of
 from lingua_scheduler.views.audio import read_audio
@@ -41,6 +42,7 @@ from lingua_scheduler.views.whereabouts import At, read_whereabouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from lingua_scheduler.front.ask import Ask, Enters
     from lingua_scheduler.front.assignment import Assignment, Errand
@@ -58,6 +60,8 @@ if TYPE_CHECKING:
 #: For so long the engine is told again of what is not under way any more, and of what a node was told.
 _PATIENCE_S: Final = 5.0
 _NOTE_PATIENCE_S: Final = 60.0
+#: Where there are no spans.
+_NOTHING: Final = contextlib.nullcontext()
 
 log = get_log(__name__)
 
@@ -96,6 +100,7 @@ class Delivery:
         #: How those ended that were asked for here: placed, or by the code with which they were refused.
         self.outcomes: Counter[str] = Counter()
         self.times = JobTimes()
+        self.tracing = Tracing()
         #: Jobs that are being carried from here just now.
         self._under_way: dict[str, asyncio.Event] = {}
         #: Told of which job something must be in the outbox: whoever empties it need not wait for his next look.
@@ -129,12 +134,14 @@ class Delivery:
         enters: Enters | None = None,
         new_id: str = "",
         waits: Callable[[], None] | None = None,
+        parent: str | None = None,
     ) -> Submitted | Refusal:
         """Submit a job and carry it to its node. `audio`: what is stored under the assignment's own `audio_ref`.
 
         A job that was known already, or had to wait, is carried by others. One that could not be written to any node
-        is answered as it is: it exists, and goes on as soon as a node has room.
+        is answered as it is: it exists, and goes on as soon as a node has room. `parent`: the caller's span.
         """
+        submission = self.tracing.submission(trace_id, parent, waits)
         began, era = perf_counter(), self._engine.era
         ask = msgspec.structs.replace(ask, body=assignment.text())
         untold: dict[str, tuple[Placed, Cargo, Link | None]] = {}
@@ -156,13 +163,14 @@ class Delivery:
                     enters=enters,
                     at_once=at_once,
                     new_id=new_id,
-                    waits=waits,
+                    waits=submission.waits,
                 )
             except BaseException:
                 # Whoever asked may ask again: its node must hear of it all the same.
                 for job_id, (placed, _, _) in untold.items():
                     self.carry_soon(job_id, placed.attempt_id)
                 raise
+            submission.dispatched()
             if isinstance(submitted, Submitted) and submitted.is_new:
                 if submitted.job_id in untold:
                     _, cargo, known = untold[submitted.job_id]
@@ -176,6 +184,7 @@ class Delivery:
                 await self._promise(submitted.job_id, ask, era, request_id=request_id, new_id=new_id)
             self.durations.add((perf_counter() - began) * 1000)
         self.outcomes["placed" if isinstance(submitted, Submitted) else submitted.code] += 1
+        submission.over(submitted)
         return submitted
 
     @contextlib.contextmanager
@@ -349,8 +358,11 @@ class Delivery:
             return False
         # Of one that was written here already, only the engine may not have heard.
         if self.errands.get(job_id, at.node_id) != errand:
-            if not link.write_all(frames_of(cargo.assignment, errand, cargo.audio or b"", link.abilities)):
-                return False
+            parent = self.tracing.parent(errand.trace_id, job_id) if self.tracing.is_on else None
+            with self.tracing.during("deliver", errand.trace_id, job_id, **_told(errand)) if parent else _NOTHING:
+                frames = frames_of(cargo.assignment, errand, cargo.audio or b"", link.abilities, parent)
+                if not link.write_all(frames):
+                    return False
             link.took(job_id, at.attempt_id)
             self._has_told(errand)
         return True
@@ -408,6 +420,13 @@ class Delivery:
         if errand is not None:
             self._sessions.accepted(errand)
 
+    def ending(self, name: str, job_id: str, attempt_id: int, node_id: str) -> AbstractContextManager[None]:
+        """The end of an attempt as a span, where there are any, and if the job is known here."""
+        errand = self.errands.get(job_id, node_id) if self.tracing.is_on else None
+        if errand is None:
+            return _NOTHING
+        return self.tracing.during(name, errand.trace_id, job_id, node_id=node_id, attempt=attempt_id)
+
     def over(self, job_id: str, attempt_id: int, node_id: str) -> None:
         """A node has nothing more to say of an attempt. What follows from that is in the outbox."""
         self.errands.drop(job_id, attempt_id, node_id)
@@ -435,7 +454,14 @@ class Delivery:
             if isinstance(stored, Refusal):
                 return await self._give_up(job_id, stored)
             audio = stored.audio
-        return job_assign(cargo.assignment, cargo.errand(job_id, attempt_id, job.record.node), audio)
+        errand = cargo.errand(job_id, attempt_id, job.record.node)
+        parent = self.tracing.parent(errand.trace_id, job_id)
+        return job_assign(cargo.assignment, errand, audio, traceparent=parent)
+
+
+def _told(errand: Errand) -> dict[str, object]:
+    """What a span says of an attempt."""
+    return {"node_id": errand.node_id, "attempt": errand.attempt_id}
 
 
 def _nothing(_: str) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-import re
-from typing import Final
 
 import msgspec
 
-_PARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(?:-.*)?")
+from lingua_scheduler.core.traces import read_parent
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -20,8 +18,8 @@ class Trace(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, parent: str | None) -> Trace:
         """The caller's, or a new one."""
-        found = _PARENT.fullmatch(parent) if parent is not None else None
-        return cls(found[1], found[2]) if found else cls(f"{random.getrandbits(128):032x}")
+        found = read_parent(parent)
+        return cls(found[0], found[2]) if found else cls(f"{random.getrandbits(128):032x}")
 
     @property
     def parent(self) -> str:

@@ -251,6 +251,8 @@ class JobAssign(Message, frozen=True, kw_only=True, tag_field="type", tag="job_a
     room_id: str | None = None
     audio_ref: Ref | None = None
     payload: Anything | None = None
+    #: The span of the job, where spans are made: that of the node's work is its child.
+    traceparent: str | None = None
 
 
 class JobCancel(Message, frozen=True, kw_only=True, tag_field="type", tag="job_cancel"):

@@ -53,6 +53,8 @@ class Speech(Message, frozen=True, kw_only=True):
     enable_streaming_asr: bool | None = None
     partial_update_interval_ms: Count | None = None
     trace_id: Text | None = None
+    #: The span of the client for which this is done, in the form of W3C; its trace is meant if there is no `trace_id`.
+    traceparent: Text | None = None
     pipeline: Pipeline | None = None
     options: Options | None = None
 

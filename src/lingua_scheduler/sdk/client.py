@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypedDict
 
 import msgspec
 
+from lingua_scheduler.core.traces import trace_in
 from lingua_scheduler.protocol.options import Options, Pipeline
 from lingua_scheduler.protocol.session import SessionInit, Utterance
 from lingua_scheduler.sdk._address import DEFAULT_URL, Address
 from lingua_scheduler.sdk._connect import version_of_us
+from lingua_scheduler.sdk._tracing import asking, traceparent_of
 from lingua_scheduler.sdk.client_errors import Refused, SessionLost
 from lingua_scheduler.sdk.client_items import Missing, Partial, Result
 from lingua_scheduler.sdk.client_link import Link
@@ -112,6 +114,22 @@ class Client:
         A wav file tells its format itself; other bytes are 16-bit samples at 16 kHz, unless you say otherwise. With
         `speak` the result has the translation as speech, too.
         """
+        with asking(src, tgt) as parent:
+            async for item in self._ask(parent, audio, src, tgt, audio_format, sample_rate, speak=speak, wishes=wishes):
+                yield item
+
+    async def _ask(
+        self,
+        parent: str | None,
+        audio: bytes,
+        src: str,
+        tgt: str,
+        audio_format: AudioFormat | None,
+        sample_rate: int | None,
+        *,
+        speak: bool,
+        wishes: Wishes,
+    ) -> AsyncGenerator[Partial | Result, None]:
         said = Utterance(
             audio=base64.b64encode(audio).decode(),
             utterance_index=0,
@@ -120,7 +138,8 @@ class Client:
             tgt_lang=tgt,
             audio_format=audio_format or ("wav" if audio[:4] == _RIFF else "pcm16"),
             sample_rate=sample_rate or _rate_of(audio),
-            **{"trace_id": secrets.token_hex(16)} | _wished(wishes, speak=speak),
+            traceparent=parent,
+            **{"trace_id": trace_in(parent) or secrets.token_hex(16)} | _wished(wishes, speak=speak),
         )
         # A session that was lost while it had nothing to do costs nobody anything: there is a new one.
         try:
@@ -172,6 +191,7 @@ class Client:
             preferred_codec=codec,
             supports_binary_frame=True,
             pairing_code=pairing_code,
+            traceparent=traceparent_of(),
             **_wished(wishes, speak=speak),
         )
         return Stream(lambda: self._open(init), self._drop)

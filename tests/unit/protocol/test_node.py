@@ -233,6 +233,7 @@ def test_an_assignment_with_everything_is_read_at_the_other_end() -> None:
         room_id="r",
         audio_ref="blob://1",
         payload={"x": [1]},
+        traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     )
     assert set(wire(full)) == {"type", *JobAssign.__struct_fields__}
     assert wire(full)["lid"] == {"candidates": ["zh", "en"]}

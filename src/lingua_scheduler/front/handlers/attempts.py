@@ -75,7 +75,8 @@ async def finish(desk: Desk, request: Request) -> Said:
     if result is not None and kept:
         result = {name: value for name, value in result.items() if name != "tts_audio"} | {"tts_ref": kept}
     text = "" if result is None else encode(result).decode()
-    moved = await done(desk.engine, *_named(said), result=text, result_ttl_ms=desk.result_ttl_ms)
+    with desk.delivery.ending("done", said.job_id, said.attempt_id, said.node_id):
+        moved = await done(desk.engine, *_named(said), result=text, result_ttl_ms=desk.result_ttl_ms)
     if not isinstance(moved, Refusal):
         desk.delivery.over(said.job_id, said.attempt_id, said.node_id)
         _time(desk, said.result or {})
@@ -116,7 +117,8 @@ async def give_up(desk: Desk, request: Request) -> Said:
 
 
 async def _give_up(desk: Desk, said: DoneRequest | FailRequest) -> Said:
-    failed = await fail(desk.engine, *_named(said), **failing(said))
+    with desk.delivery.ending("fail", said.job_id, said.attempt_id, said.node_id):
+        failed = await fail(desk.engine, *_named(said), **failing(said))
     if isinstance(failed, Refusal):
         return failed
     missing = missing_service(said)

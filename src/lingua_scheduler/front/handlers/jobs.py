@@ -71,6 +71,7 @@ async def dispatch_job(desk: Desk, request: Request) -> Said:
             trace_id=trace_id,
             enters=entry.enter,
             waits=desk.waits,
+            parent=request.given.get(b"traceparent", b"").decode("latin-1") or None,
         )
     except BaseException:
         entry.lost()

@@ -98,7 +98,13 @@ class Words:
                 return self._accepted(known, message, await ack(*attempt))
             case JobStarted():
                 return _refusal(await started(*attempt))
+        name = "done" if isinstance(message, JobResult) and message.success else "fail"
+        with self._delivery.ending(name, message.job_id, message.attempt_id, known.node_id):
+            return await self._tell_end(known, message)
+
+    async def _tell_end(self, known: Known, message: JobStopped | JobNack | JobResult) -> Refusal | None:
         if isinstance(message, JobStopped):
+            attempt = (self._engine, message.job_id, message.attempt_id, known.node_id, known.epoch)
             refusal = _refusal(await stopped(*attempt))
         elif isinstance(message, JobNack) or not message.success:
             refusal = await self._fail(known, message, failing(message))

@@ -206,6 +206,7 @@ class Backstage:
                 assignment_of(said, ref),
                 said.audio,
                 trace_id=said.trace_id,
+                parent=said.traceparent,
                 enters=number,
                 new_id=submit.job_id,
                 waits=waits,
@@ -314,7 +315,8 @@ class Backstage:
             sent.speech_ref = ref
         link = self._desk.links.get(job.record.node)
         ways = Ways(way_ms, link.way_ms if link else None)
-        return translation_result(about, event, sent, job, result, await self._speech(ref), now_ms, ways)
+        with self._desk.delivery.tracing.during("answer", job.ticket.trace, job.ticket.job):
+            return translation_result(about, event, sent, job, result, await self._speech(ref), now_ms, ways)
 
     async def _speech(self, ref: str) -> bytes:
         audio = await read_audio(self._engine, ref) if ref else None

@@ -9,6 +9,7 @@ import msgspec
 from lingua_scheduler.core.audio import Opus, Pcm16
 from lingua_scheduler.core.cutting import Cut, Cutter
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.core.traces import trace_in
 from lingua_scheduler.front.sessions.bucket import Bucket
 from lingua_scheduler.front.sessions.effects import Close, Effect, Write
 from lingua_scheduler.front.sessions.said import Said, cut_from_stream, sent_whole
@@ -78,9 +79,17 @@ class Live:
 
     def _nothing(self, utterance: Utterance, now_ms: int) -> Said:
         """What is known of an utterance without looking into it."""
-        trace_id = utterance.trace_id or self.ledger.about.trace_id
+        parent = utterance.traceparent
+        trace_id = utterance.trace_id or trace_in(parent) or self.ledger.about.trace_id
         web_ms = _under_way_ms(utterance.client_timestamp_ms, now_ms)
-        return Said(index=utterance.utterance_index, trace_id=trace_id, began_ms=now_ms, heard_ms=now_ms, web_ms=web_ms)
+        return Said(
+            index=utterance.utterance_index,
+            trace_id=trace_id,
+            traceparent=parent,
+            began_ms=now_ms,
+            heard_ms=now_ms,
+            web_ms=web_ms,
+        )
 
     def _chunk(self, chunk: AudioChunk, now_ms: int) -> list[Effect]:
         try:
@@ -124,7 +133,8 @@ class Live:
 
     def _say_piece(self, piece: Piece, now_ms: int) -> list[Effect]:
         about = self.ledger.about
-        said = Said(index=None, trace_id=about.trace_id, began_ms=piece.first_ms, heard_ms=now_ms)
+        parent = about.init.traceparent
+        said = Said(index=None, trace_id=about.trace_id, traceparent=parent, began_ms=piece.first_ms, heard_ms=now_ms)
         refusal = self._too_fast(now_ms)
         if refusal is None:
             try:

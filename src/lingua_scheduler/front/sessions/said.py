@@ -27,6 +27,8 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
     index: int | None
     trace_id: str
+    #: The client's span, if it has named one.
+    traceparent: str | None = None
     #: When its first audio came, and when all of it was here.
     began_ms: int
     heard_ms: int

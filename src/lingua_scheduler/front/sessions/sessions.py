@@ -11,6 +11,7 @@ from uuid_utils import uuid7
 from lingua_scheduler.core.ids import name_of
 from lingua_scheduler.core.owner import new_connection
 from lingua_scheduler.core.refusal import Refusal, refuse
+from lingua_scheduler.core.traces import trace_in
 from lingua_scheduler.front.background import Background
 from lingua_scheduler.front.sessions.backstage import Backstage
 from lingua_scheduler.front.sessions.rules import rules_of
@@ -90,7 +91,7 @@ class Sessions:
             session_id=session_id,
             principal=principal,
             token_hash=hash_of(token),
-            trace_id=init.trace_id or trace_id,
+            trace_id=init.trace_id or trace_in(init.traceparent) or trace_id,
             init=insisting(init, paired),
             agreed=begin.agreed,
             paired_node_id=paired,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
+from lingua_scheduler.core.traces import trace_in
 from lingua_scheduler.front.sessions.closing import Closing
 from lingua_scheduler.front.sessions.effects import Effect, Forget, Pong, Save, Write
 from lingua_scheduler.front.sessions.ledger import Ledger
@@ -90,7 +91,8 @@ class Talk:
         said = dict.fromkeys(outdated(init, about.init)) | said
         wanted = paired(msgspec.structs.replace(about.init, **said), about.paired_node_id)
         check_direction(wanted)
-        return msgspec.structs.replace(about, init=wanted, trace_id=init.trace_id or about.trace_id)
+        trace_id = init.trace_id or trace_in(init.traceparent) or about.trace_id
+        return msgspec.structs.replace(about, init=wanted, trace_id=trace_id)
 
     def back(self, init: SessionInit, token: str, now_ms: int) -> list[Effect]:
         """The client is there again: what it missed, and in which direction it goes on, if it says so."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.sdk._address import DEFAULT_URL, Address
+from lingua_scheduler.sdk._tracing import begin_traces
 from lingua_scheduler.sdk.client_errors import Refused
 from lingua_scheduler.sdk.nodes.check import Checker, hum, lines_of, read_wav
 from lingua_scheduler.sdk.nodes.logs import JsonLines, Lines, write_logs
@@ -43,6 +44,7 @@ def main(node: Node, arguments: Sequence[str] | None = None) -> int:
         if said.command == "dev":
             return _dev(node, reloads=said.reload)
         write_logs(JsonLines())
+        begin_traces()
         return asyncio.run(_serve(node))
     except Refused as refused:
         return _say_wrong(f"the scheduler refuses: {refused}")

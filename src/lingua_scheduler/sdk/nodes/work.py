@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from lingua_scheduler.protocol.node import JobResult
+from lingua_scheduler.sdk._tracing import working
 from lingua_scheduler.sdk.client_errors import ClientError
 from lingua_scheduler.sdk.nodes.job import Job, JobError
 from lingua_scheduler.sdk.nodes.results import Rubbish, failure_of, result_of
@@ -149,7 +150,8 @@ class Work:
         try:
             if fetches and not job.is_cancelled:
                 job.audio = await self._fetched(message.audio_ref or "")
-            returned = None if job.is_cancelled else await call(self._handler, job)
+            with working(message):
+                returned = None if job.is_cancelled else await call(self._handler, job)
             answer: Answer = result_of(message, node_id, returned, took_ms())
         except asyncio.CancelledError as error:
             answer = failure_of(message, node_id, error, took_ms())
