@@ -26,7 +26,11 @@ DEMO: Final = ("demo", "--json", "--callers", "1", "--failure-rate", "0")
 VISITS: Final[dict[str, dict[str, Any]]] = {
     "playground": {"color_scheme": "light", "locale": "en-GB", "viewport": {"width": 1280, "height": 1120}},
     "playground-zh": {"color_scheme": "dark", "locale": "zh-CN", "viewport": {"width": 1280, "height": 1120}},
+    "dashboard": {"color_scheme": "light", "locale": "en-GB", "viewport": {"width": 1400, "height": 1500}},
+    "dashboard-zh": {"color_scheme": "dark", "locale": "zh-CN", "viewport": {"width": 1400, "height": 1500}},
 }
+#: The curves of the dashboard need a while.
+CURVES_S: Final = 45
 
 
 @asynccontextmanager
@@ -54,6 +58,15 @@ async def talk(page: Page, url: str) -> None:
     await page.evaluate("scrollTo({top: 0, behavior: 'instant'})")
 
 
+async def look(page: Page, url: str) -> None:
+    """Look at the fleet while a node dies."""
+    await page.goto(f"{url}/dashboard")
+    await page.locator("[data-node]").first.wait_for()
+    await asyncio.sleep(CURVES_S)
+    await (await asyncio.create_subprocess_exec(LINGUA, "nodes", "kill", "sim-3", "--url", url)).wait()
+    await page.locator("[data-node=sim-3][data-colour=bad]").wait_for()
+
+
 async def main() -> None:
     """Take them all."""
     browser_path = next(path for name in ("chromium", "google-chrome") if (path := shutil.which(name)))
@@ -61,7 +74,7 @@ async def main() -> None:
         browser = await playwright.chromium.launch(executable_path=browser_path, chromium_sandbox=os.geteuid() != 0)
         for name, how in VISITS.items():
             page = await browser.new_page(**how)
-            await talk(page, url)
+            await (look if name.startswith("dashboard") else talk)(page, url)
             await page.screenshot(path=IMAGES / f"{name}.png")
             print(f"{name}.png")
         await browser.close()

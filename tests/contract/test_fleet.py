@@ -115,7 +115,7 @@ async def test_stats(house: House) -> None:
     assert stats["jobs"]["in_flight"] == 1
     assert (stats["instances"], stats["health"]) == (1, {"ok": True, "problems": []})
     (pool,) = stats["pools"]
-    assert pool == {"pair": "en:zh", "nodes": 2, "slots": 8, "free": 7, "waiting": 0}
+    assert pool == {"pair": "en:zh", "nodes": 2, "living": 2, "slots": 8, "free": 7, "waiting": 0}
     assert stats["dispatch_ms"]["p50"] > 0
     again = await house.stats()
     assert again["generated_at_ms"] > stats["generated_at_ms"]
@@ -173,6 +173,6 @@ class TestTheOperator:
         assert refused["error"] == "UNKNOWN_NODE"
 
 
-@pytest.mark.parametrize("path", ["/dashboard", "/v1", "/"])
+@pytest.mark.parametrize("path", ["/dashboards", "/v1", "/"])
 async def test_what_is_not_there_is_not_found(house: House, path: str) -> None:
     assert (await house.get(path, 404))["error"] == "NOT_FOUND"

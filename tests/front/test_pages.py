@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TOKEN = "a-token-for-sessions"  # noqa: S105 - of this test
 SHOWS = f"Authorization: Bearer {TOKEN}"
 ROOT = files("lingua_scheduler") / "front" / "pages"
-PAGES = ("docs", "playground", "sign-in")
+PAGES = ("dashboard", "docs", "playground", "sign-in")
 OURS = sorted(name for name in assets() if not name.startswith("vendor/"))
 
 

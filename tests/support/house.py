@@ -131,7 +131,7 @@ class House(Doors):
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Self]:
         """Serve; at the end the auditor looks at everything."""
-        with bind("127.0.0.1", 0) as bound:
+        with bind("127.0.0.1", self.settings.server.port) as bound:
             async with serve(self.settings, bound) as self.serving:
                 self.port = self.serving.server.port
                 self.open_http()

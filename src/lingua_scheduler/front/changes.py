@@ -32,7 +32,6 @@ _STATES: Final = {
     Standing.stale: "silent",
     Standing.lost: "lost",
 }
-_LIVING: Final = ("available", "full", "suspect", "suspect_full", "resting")
 _SUSPECT: Final = ("suspect", "suspect_full")
 #: More than these at once are one notice: nobody reads a hundred that say the same.
 _MOST: Final = 10
@@ -102,7 +101,7 @@ class Changes:
         return f"nothing was heard of it for {max(now_ms - record.seen_at_ms, 0) / 1000:.0f} s"
 
     def _compare_pairs(self, fleet: Fleet) -> None:
-        living = {pool.pair for pool in fleet.pools if sum(pool.standing[name] for name in _LIVING)}
+        living = {pool.pair for pool in fleet.pools if pool.living}
         panic = {pool.pair for pool in fleet.pools if _is_panic(pool)}
         # Of a pair that nobody served before it is not told that it is served: its nodes are new, and told of.
         self._tell_pairs("pair_empty", self._living - living, fleet.now_ms)
@@ -145,4 +144,4 @@ class Changes:
 def _is_panic(pool: Pool) -> bool:
     """As the cell judges it: more of its living nodes are suspect than not."""
     suspect = sum(pool.standing[name] for name in _SUSPECT)
-    return suspect > sum(pool.standing[name] for name in _LIVING) - suspect
+    return suspect > pool.living - suspect

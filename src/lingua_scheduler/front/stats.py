@@ -108,7 +108,14 @@ class Stats:
             nodes=fleet.nodes_by_standing,
             slots=SlotNumbers(total=fleet.slots.total, used=fleet.slots.used, free=fleet.slots.free),
             pools=[
-                PoolNumbers(pair=pool.pair, nodes=pool.nodes, slots=pool.slots, free=pool.free, waiting=pool.waiting)
+                PoolNumbers(
+                    pair=pool.pair,
+                    nodes=pool.nodes,
+                    living=pool.living,
+                    slots=pool.slots,
+                    free=pool.free,
+                    waiting=pool.waiting,
+                )
                 for pool in fleet.pools
             ],
             jobs=JobNumbers(

@@ -139,7 +139,7 @@ def say_ready(said: dict[str, Any], more: str = "", *, as_json: bool) -> None:
         line = json.dumps(said)
     else:
         url, more = said["url"], f"{more}; " if more else ""
-        line = f"ready: {url} ({more}state engine: {said['store']}; how to call it: {url}/docs; Ctrl-C drains)"
+        line = f"ready: {url} ({more}state engine: {said['store']}; dashboard: {url}/dashboard; Ctrl-C drains)"
         if "sign_in" in said:
             line += f"\nsign in, once: {said['sign_in']}"
     print(line, flush=True)  # noqa: T201 - the line is the contract

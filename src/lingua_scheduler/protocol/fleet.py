@@ -153,10 +153,11 @@ class SlotNumbers(Message, frozen=True, kw_only=True):
 
 
 class PoolNumbers(Message, frozen=True, kw_only=True):
-    """One pool in numbers."""
+    """One pool in numbers. `living` are those of its nodes that are given jobs, now or when they have a slot."""
 
     pair: str
     nodes: int
+    living: int
     slots: int
     free: int
     waiting: int

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
 
 
+#: How a node stands that is given jobs, now or soon.
+LIVING: Final = ("available", "full", "suspect", "suspect_full", "resting")
+
+
 class Pool(msgspec.Struct, frozen=True):
     """One pair: how many nodes are in it, how they stand, their slots, and how many jobs wait. `src:*` is every target.
 
@@ -35,6 +39,11 @@ class Pool(msgspec.Struct, frozen=True):
     slots: int
     free: int
     waiting: int
+
+    @property
+    def living(self) -> int:
+        """How many of its nodes are given jobs, now or when they have a slot: not those that are lost, or drain."""
+        return sum(self.standing[name] for name in LIVING)
 
 
 class Served(Record, frozen=True):

@@ -97,6 +97,7 @@ def _get(
 
 ROUTES: Final = (
     _get("/docs", PAGE, _page("docs"), "What can be asked, for people."),
+    _get("/dashboard", PAGE, _page("dashboard"), "The fleet at one glance, and what to do about it."),
     _get("/playground", PAGE, _page("playground"), "Speak, and see what happens."),
     _get("/sign-in", "", _page("sign-in"), "Sign in by a link, with a browser."),
     _get("/assets/{asset}", "", asset, "What pages are made of.", ("NOT_FOUND",)),

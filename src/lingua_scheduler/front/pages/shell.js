@@ -7,7 +7,7 @@ import words from "./words.js";
 
 learn(words);
 
-const PAGES = ["playground", "docs"];
+const PAGES = ["dashboard", "playground", "docs"];
 const MARKS = { auto: "◐", light: "○", dark: "●" };
 
 /** @param {{here: string, isTranslated?: boolean}} props the name of the page, and whether it speaks more than English */

@@ -3,6 +3,7 @@ export default {
   en: {
     "page.skip": "To the content",
     "page.pages": "Pages",
+    "page.dashboard": "Dashboard",
     "page.playground": "Playground",
     "page.docs": "API",
     "page.theme": "Theme: {theme}",
@@ -15,6 +16,7 @@ export default {
   zh: {
     "page.skip": "跳到正文",
     "page.pages": "页面",
+    "page.dashboard": "仪表盘",
     "page.playground": "试验场",
     "page.docs": "接口",
     "page.theme": "主题：{theme}",

@@ -14,11 +14,11 @@ Tgt = Annotated[str, typer.Argument(help="The language that is wanted.")]
 
 
 def pools(url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
-    """The directed pairs that somebody serves: nodes, slots, and who waits. A `!` hangs on a single node."""
+    """The directed pairs that somebody serves: nodes, slots, and who waits. A `!` hangs on one living node."""
     found = operator(url, token).stats()["pools"]
     rows = [
         (
-            one["pair"] + (" !" if one["nodes"] == 1 else ""),
+            one["pair"] + (" !" if one["living"] == 1 else ""),
             one["nodes"],
             f"{one['slots'] - one['free']}/{one['slots']}",
             one["free"],

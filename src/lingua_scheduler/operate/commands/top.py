@@ -134,9 +134,9 @@ def _pools(pools: Sequence[dict[str, Any]], width: int) -> Panel:
 
 def _pool(pool: dict[str, Any]) -> Text:
     used, slots = pool["slots"] - pool["free"], pool["slots"]
-    style = "red" if not pool["free"] else "yellow" if pool["nodes"] == 1 else "green"
+    style = "red" if not pool["free"] else "yellow" if pool["living"] == 1 else "green"
     said = Text.assemble((f"{pool['pair']:<9}", ""), (f"{used}/{slots}", style))
-    if pool["nodes"] == 1:
+    if pool["living"] == 1:
         said.append(" one node", style="yellow")
     if pool["waiting"]:
         said.append(f" {pool['waiting']} wait", style="red")

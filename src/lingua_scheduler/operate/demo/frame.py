@@ -27,10 +27,10 @@ class Place:
     def links(self) -> dict[str, str]:
         """Pages to open while it runs."""
         return {
+            "dashboard": f"{self.url}/dashboard",
             "playground": f"{self.url}/playground",
-            "docs": f"{self.url}/docs",
             "stats": f"{self.url}/api/v1/stats",
-            "nodes": f"{self.url}/v1/nodes",
+            "docs": f"{self.url}/docs",
             "explain": f"{self.url}/v1/explain?src=en&tgt=zh",
         }
 

@@ -13,8 +13,8 @@ def stats(**more: object) -> dict[str, object]:
         "nodes": {"available": 2, "full": 1, "lost": 1},
         "slots": {"total": 9, "used": 5, "free": 4},
         "pools": [
-            {"pair": "en:zh", "nodes": 3, "slots": 8, "free": 4, "waiting": 0},
-            {"pair": "zh:en", "nodes": 1, "slots": 1, "free": 0, "waiting": 7},
+            {"pair": "en:zh", "nodes": 3, "living": 3, "slots": 8, "free": 4, "waiting": 0},
+            {"pair": "zh:en", "nodes": 1, "living": 1, "slots": 1, "free": 0, "waiting": 7},
         ],
         "jobs": {"in_flight": 5, "waiting": 7, "finished_total": 1_234, "failed_total": 2},
         "sessions": 3,
@@ -62,7 +62,9 @@ def test_what_is_old_says_so_and_is_still_shown() -> None:
 @pytest.mark.parametrize(("width", "height"), [(40, 12), (80, 24), (200, 60)])
 def test_a_fleet_of_any_size_fits_any_terminal(width: int, height: int) -> None:
     watch = Watch("http://here")
-    many = [{"pair": f"en:{number}", "nodes": 2, "slots": 4, "free": 4, "waiting": 0} for number in range(300)]
+    many = [
+        {"pair": f"en:{number}", "nodes": 2, "living": 2, "slots": 4, "free": 4, "waiting": 0} for number in range(300)
+    ]
     for _ in range(100):
         watch.see(stats(pools=many), [node(f"a-node-with-a-long-name-{number}") for number in range(500)])
     text = drawn(watch, width, height)

@@ -60,7 +60,7 @@ def test_the_numbers_are_there() -> None:
     assert "Good morning" in text
     assert "早上好" in text
     assert "sim-7 is back" in text
-    assert "http://127.0.0.1:5010  /playground  /docs  /api/v1/stats  /v1/nodes" in text
+    assert "http://127.0.0.1:5010  /dashboard  /playground  /api/v1/stats  /docs" in text
 
 
 def test_nodes_have_names_while_there_is_room_and_those_in_trouble_say_so() -> None:

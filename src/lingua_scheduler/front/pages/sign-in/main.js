@@ -13,8 +13,8 @@ const trouble = signal("");
 
 /** Where to go from here: to one of our own pages, and nowhere else. */
 const next = () => {
-  const name = inAddress("next", "playground");
-  return /^[a-z-]+$/.test(name) && name !== "sign-in" ? name : "playground";
+  const name = inAddress("next", "dashboard");
+  return /^[a-z-]+$/.test(name) && name !== "sign-in" ? name : "dashboard";
 };
 
 const signIn = async link => {

@@ -1,0 +1,21 @@
+/** What is wrong, in words. */
+
+import { html } from "../html.js";
+import { say } from "../i18n.js";
+import { trouble } from "./call.js";
+import { inWords } from "./phrases.js";
+import { link, staleMs, stats } from "./watch.js";
+
+export const Health = () => {
+  const problems = (stats.value?.health.problems ?? []).map(inWords);
+  const stale = staleMs.value;
+  const state = link.value === "out" ? "out" : stale ? "stale" : !stats.value ? "waiting" : problems.length ? "problems" : "well";
+  return html`
+    <section class=${`health ${state}`} data-state=${state} role="status" aria-label=${say("health")}>
+      <p class="state"><span class=${`dot ${{ well: "good", problems: "warn", waiting: "" }[state] ?? "bad"}`}></span>
+        <b>${state === "stale" ? say("health.stale", { s: Math.round(stale / 1000) }) : say(`health.${state}`)}</b></p>
+      ${state === "out" && html`<a href="sign-in?next=dashboard">${say("sign.in")}</a>`}
+      <ul>${problems.map(one => html`<li key=${one}>${one}</li>`)}</ul>
+      ${trouble.value && html`<p class="bad" role="alert">${trouble.value}</p>`}
+    </section>`;
+};

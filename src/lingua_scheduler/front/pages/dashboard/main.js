@@ -1,0 +1,47 @@
+/** The dashboard: the fleet at one glance, as it is now, and what an operator may do about it. */
+
+import { effect, html, render } from "../html.js";
+import { learn, say } from "../i18n.js";
+import { Top } from "../shell.js";
+import { askWho, me, signOut, trouble } from "./call.js";
+import { Instances, Letters, lookAround } from "./cluster.js";
+import { Confirm } from "./confirm.js";
+import { Feed } from "./feed.js";
+import { Health } from "./health.js";
+import { Jobs, look } from "./jobs.js";
+import { NodePage } from "./node.js";
+import { Nodes } from "./nodes.js";
+import { Numbers } from "./numbers.js";
+import { Pools } from "./pools.js";
+import { askHistory, watch } from "./watch.js";
+import words from "./words.js";
+
+learn(words);
+
+const Who = () => {
+  const who = me.value;
+  if (!who?.signed_in) return null;
+  return html`<p class="who dim">${say(who.role === "admin" ? "who.admin" : "who.reader", { name: who.name })}
+    <button class="small" onClick=${signOut}>${say("sign.out")}</button></p>`;
+};
+
+const Dashboard = () => html`
+  <${Top} here="dashboard" />
+  <main id="content">
+    <div class="title"><h1>${say("title")}</h1><${Who} /></div>
+    <${Health} />
+    <${Numbers} />
+    <div class="columns"><${Pools} /><${Feed} /></div>
+    <${Nodes} />
+    <${NodePage} />
+    <div class="columns"><${Jobs} /><div class="column"><${Instances} /><${Letters} /></div></div>
+    <${Confirm} />
+  </main>`;
+
+effect(() => { document.title = `${say("title")} · Lingua Scheduler`; });
+render(html`<${Dashboard} />`, document.body);
+askWho().catch(error => { trouble.value = error.message; });
+askHistory();
+watch();
+lookAround();
+look();

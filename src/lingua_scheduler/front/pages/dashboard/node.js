@@ -1,0 +1,61 @@
+/** One node: what it works on, what is marked, and what happened to it. */
+
+import { effect, html, signal } from "../html.js";
+import { say } from "../i18n.js";
+import { inAddress, setAddress } from "../place.js";
+import { call } from "./call.js";
+import { Event } from "./feed.js";
+import { lookFor } from "./jobs.js";
+import { ago, date } from "./times.js";
+import { events, nodes, serverNow } from "./watch.js";
+
+const SHOWN = 50;
+/** Which node is looked at; "": none. */
+export const chosenNode = signal(inAddress("node"));
+const held = signal(null);
+
+export const choose = nodeId => {
+  chosenNode.value = chosenNode.value === nodeId ? "" : nodeId;
+  setAddress({ node: chosenNode.value });
+};
+
+// What it holds is asked for whenever it is told anew.
+effect(() => {
+  const nodeId = chosenNode.value;
+  const told = nodes.value.get(nodeId);
+  if (!nodeId || !told) {
+    held.value = null;
+    return;
+  }
+  call("GET", `/v1/nodes/${encodeURIComponent(nodeId)}`).then(
+    node => { if (chosenNode.peek() === nodeId) held.value = node; },
+    () => { held.value = null; },
+  );
+});
+
+const Leases = ({ leases }) => leases.length === 0 ? html`<p class="dim">${say("node.idle")}</p>` : html`
+  <ul class="plain">${leases.map(one => html`
+    <li key=${`${one.job_id}:${one.attempt_id}`}><button class="small" onClick=${() => lookFor(one.job_id)}>${one.job_id}</button>
+      ${one.fenced_at_ms && html` <span class="dim">${say("node.fenced", { ago: ago(serverNow.value - one.fenced_at_ms) })}</span>`}</li>`)}</ul>`;
+
+export const NodePage = () => {
+  const nodeId = chosenNode.value;
+  if (!nodeId) return null;
+  const node = nodes.value.get(nodeId);
+  const told = events.value.filter(event => event.about === nodeId).slice(0, SHOWN);
+  const more = held.value?.node_id === nodeId ? held.value : null;
+  return html`
+    <section class="card node" data-page=${nodeId} aria-labelledby="node-title">
+      <div class="head"><h2 id="node-title">${nodeId}</h2>
+        <button class="small close" onClick=${() => choose(nodeId)}>${say("node.close")}</button></div>
+      ${!node && html`<p class="dim">${say("node.gone")}</p>`}
+      ${node && html`<p>${say(`standing.${node.standing}`)} · ${say("node.since", { date: date(node.registered_at_ms) })}${Object.entries(more?.labels ?? {}).map(([name, value]) => ` · ${name}=${value}`)}</p>`}
+      ${node && node.marks.length > 0 && html`<ul>${node.marks.map(mark => html`<li key=${mark.service}>${say("node.mark", { service: mark.service || say("mark.all"), s: Math.max(0, Math.round((mark.until_ms - serverNow.value) / 1000)) })}</li>`)}</ul>`}
+      <div class="columns">
+        <div><h3>${say("node.work")}</h3>${more && html`<${Leases} leases=${more.leases} />`}</div>
+        <div class="feed"><h3>${say("node.events")}</h3>
+          <ol class="plain" tabindex="0" aria-label=${say("node.events")}>${told.map(event => html`<${Event} key=${event.id} event=${event} />`)}</ol>
+          ${told.length === 0 && html`<p class="dim">${say("feed.none")}</p>`}</div>
+      </div>
+    </section>`;
+};

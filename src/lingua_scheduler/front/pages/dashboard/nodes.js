@@ -1,0 +1,76 @@
+/** The nodes: how each stands, what it has and can, how it did; and what an operator may do with it. */
+
+import { html, signal } from "../html.js";
+import { number, say } from "../i18n.js";
+import { inAddress, setAddress } from "../place.js";
+import { confirmed, me } from "./call.js";
+import { choose, chosenNode } from "./node.js";
+import { ago } from "./times.js";
+import { nodes, nodesTotal, serverNow } from "./watch.js";
+
+const wanted = signal(inAddress("q"));
+const COLOURS = { available: "good", full: "good", suspect: "warn", suspect_full: "warn", resting: "warn", not_ready: "warn", draining: "warn" };
+export const colourOf = standing => COLOURS[standing] ?? "bad";
+const RANKS = { bad: 0, warn: 1, good: 2 };
+
+const fits = (node, words) => {
+  const text = [node.node_id, node.standing, node.intent, node.instance_id ?? "", node.version ?? "", ...node.semantic_langs].join(" ").toLowerCase();
+  return words.every(word => text.includes(word));
+};
+
+const act = (node, name) => confirmed(
+  { title: say(`act.${name}`, { node: node.node_id }), text: say(`sure.${name}`) },
+  "POST", `/v1/nodes/${encodeURIComponent(node.node_id)}/${name}`,
+);
+
+const Acts = ({ node }) => {
+  if (me.value?.role !== "admin") return null;
+  const names = node.intent === "active" ? ["drain", "evict"] : node.intent === "draining" ? ["resume", "evict"] : ["resume"];
+  return html`<div class="acts">${names.map(name => html`
+    <button key=${name} class="small" data-act=${name} onClick=${() => act(node, name)} aria-label=${say(`act.${name}`, { node: node.node_id })}>${say(`press.${name}`)}</button>`)}</div>`;
+};
+
+const percent = share => `${Math.round(100 * share)} %`;
+
+const Row = ({ node }) => {
+  const colour = colourOf(node.standing);
+  const services = Object.entries(node.services).map(([name, ready]) => ready ? name : say("service.off", { name }));
+  return html`
+    <tr data-node=${node.node_id} data-colour=${colour}>
+      <th scope="row"><span class=${`dot ${colour}`}></span><button class="name" aria-expanded=${chosenNode.value === node.node_id} onClick=${() => choose(node.node_id)}>${node.node_id}</button></th>
+      <td><span class=${`standing ${colour}`}>${say(`standing.${node.standing}`)}</span>${node.intent === "evicted" && html` <span class="dim">${say("evicted")}</span>`}</td>
+      <td class="number">${number(node.used)}/${number(node.max)}${node.limbo > 0 && html` <span class="dim" title=${say("limbo.title")}>${say("limbo", { count: number(node.limbo) })}</span>`}</td>
+      <td class="number">${number(node.health)}</td>
+      <td>${node.semantic_langs.join(" ")} <span class="dim">· ${say("node.pools", { count: number(node.pools) })}</span></td>
+      <td>${services.join(" ")}${node.marks.map(mark => html` <span class="mark" key=${mark.service}>${mark.service || say("mark.all")}</span>`)}</td>
+      <td class="number">${Object.entries(node.load).map(([name, share]) => `${name} ${percent(share)}`).join(" ")}</td>
+      <td>${node.version ?? ""}</td>
+      <td>${node.instance_id ?? html`<span class="dim">HTTP</span>`}</td>
+      <td class="number">${ago(serverNow.value - node.seen_at_ms)}</td>
+      <td class="number">${node.failures}/5</td>
+      <td><${Acts} node=${node} /></td>
+    </tr>`;
+};
+
+const HEADS = ["node", "standing", "slots", "health", "languages", "services", "load", "version", "instance", "seen", "failures", "acts"];
+
+export const Nodes = () => {
+  const words = wanted.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const shown = [...nodes.value.values()].filter(node => fits(node, words)).sort((one, other) =>
+    RANKS[colourOf(one.standing)] - RANKS[colourOf(other.standing)] || one.node_id.localeCompare(other.node_id, "en", { numeric: true }));
+  const search = event => {
+    wanted.value = event.currentTarget.value;
+    setAddress({ q: wanted.value });
+  };
+  return html`
+    <section class="card nodes" aria-labelledby="nodes-title">
+      <div class="head"><h2 id="nodes-title">${say("nodes")}</h2>
+        <span class="dim note">${say("nodes.count", { shown: number(shown.length), all: number(nodesTotal.value) })}</span>
+        <input type="search" id="q" value=${wanted.value} onInput=${search} aria-label=${say("nodes.search")} placeholder=${say("nodes.search")} /></div>
+      ${nodesTotal.value === 0 ? html`<p class="dim">${say("nodes.none")} <code>lingua new node my_node.py</code></p>` : html`
+      <div class="scroll" tabindex="0" role="region" aria-labelledby="nodes-title"><table>
+        <thead><tr>${HEADS.map(name => html`<th key=${name} scope="col">${say(`head.${name}`)}</th>`)}</tr></thead>
+        <tbody>${shown.map(node => html`<${Row} key=${node.node_id} node=${node} />`)}</tbody>
+      </table></div>`}
+    </section>`;
+};

@@ -1,0 +1,309 @@
+"""The dashboard in a real browser: what it shows is so, and what is pressed is done."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.async_api import expect
+
+from lingua_scheduler.core.letter import Letter, Parcel
+from lingua_scheduler.core.notice import KINDS
+from lingua_scheduler.flows.bury import bury
+from lingua_scheduler.protocol.errors import CloseCode
+from tests.browser.test_pages import WIDTHS, faults
+from tests.support.house import House, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from playwright.async_api import Page
+
+    from tests.browser.conftest import Visitor
+    from tests.support.servers import Server
+
+NODE = {"node_id": "n1", "semantic_langs": ["en", "zh"], "nmt_pairs": [["en", "zh"]], "max_concurrent_jobs": 2}
+EVIL = "<img src=x onerror='window.hacked=1'>"
+OPS = "operator-token-1"
+QUICK: dict[str, Any] = {"loops.live_interval_ms": 50}
+
+
+# Houses are named before visitors: so that whoever looks is gone before the house is.
+
+
+@pytest.fixture
+async def house(server: Server) -> AsyncIterator[House]:
+    async with House(server.url, **QUICK).open() as house:
+        yield house
+
+
+def row(page: Page, node_id: str) -> Any:
+    return page.locator(f'[data-node="{node_id}"]')
+
+
+async def value(page: Page, name: str) -> str:
+    return await page.locator(f"[data-number={name}] [data-value]").inner_text()
+
+
+async def yes(page: Page) -> None:
+    await page.locator("dialog [data-yes]").click()
+
+
+async def test_the_four_numbers_and_the_pools_agree_with_the_api(house: House, visitor: Visitor) -> None:
+    for number in range(3):
+        await house.post("/v1/node/register", NODE | {"node_id": f"n{number}"})
+    await house.post("/v1/node/register", NODE | {"node_id": "alone", "nmt_pairs": [["zh", "en"]]})
+    await house.dispatch()
+    page = await visitor.open(f"{house.url}/dashboard")
+    stats = await house.stats()
+    await expect(page.locator("[data-number=in_flight] [data-value]")).to_have_text("1")
+    assert await value(page, "ready_nodes") == str(stats["nodes"]["available"] + stats["nodes"]["full"]) == "4"
+    assert await value(page, "free_slots") == str(stats["slots"]["free"]) == "7"
+    for pool in stats["pools"]:
+        cell = page.locator(f'[data-pair="{pool["pair"]}"]')
+        await expect(cell).to_contain_text(f"{pool['free']} of {pool['slots']} slots free")
+        assert (await cell.locator(".single").count() == 1) == (pool["pair"] == "zh:en")
+    # One that drains holds up nobody's pair.
+    for number in (1, 2):
+        await house.post(f"/v1/nodes/n{number}/drain", {})
+    await expect(page.locator('[data-pair="en:zh"] .single')).to_be_visible()
+    await expect(page.locator(".curve .line").first).to_be_attached()
+
+
+async def test_a_node_that_is_killed_turns_red_and_the_strip_and_the_feed_say_so(
+    house: House, visitor: Visitor
+) -> None:
+    page = await visitor.open(f"{house.url}/dashboard")
+    await expect(page.locator("[data-state=problems]")).to_contain_text("no node has registered")
+    async with house.node("n1") as node:
+        await node.register()
+        await expect(row(page, "n1")).to_have_attribute("data-colour", "good")
+        await expect(page.locator("[data-state=well]")).to_contain_text("All is well")
+        node.cut()
+    await expect(row(page, "n1")).to_have_attribute("data-colour", "bad")
+    await expect(page.locator("[data-state=problems]")).to_contain_text("1 of 1 nodes lost")
+    await expect(page.locator(".feed [data-kind=node_lost]").first).to_contain_text("n1")
+    await expect(page.locator(".feed [data-kind=pair_empty]").first).to_be_visible()
+
+
+async def test_a_node_is_drained_resumed_and_evicted_after_a_yes_and_the_feed_says_who_did_it(
+    house: House, visitor: Visitor
+) -> None:
+    await house.post("/v1/node/register", NODE)
+    page = await visitor.open(f"{house.url}/dashboard")
+    await row(page, "n1").locator("[data-act=drain]").click()
+    await expect(page.locator("dialog")).to_contain_text("Drain n1")
+    await page.keyboard.press("Escape")
+    assert (await house.get("/v1/nodes/n1"))["intent"] == "active"
+    for act, standing in (("drain", "draining"), ("resume", "available"), ("evict", "draining")):
+        await row(page, "n1").locator(f"[data-act={act}]").click()
+        await yes(page)
+        await expect(row(page, "n1").locator(".standing")).to_have_text(standing)
+        await expect(page.locator(f".feed [data-kind=admin_{act}]")).to_contain_text("n1 by somebody without a name")
+    assert (await house.get("/v1/nodes/n1"))["intent"] == "evicted"
+
+
+async def test_the_page_of_a_node_shows_its_work_and_its_events_and_leads_to_its_jobs(
+    house: House, visitor: Visitor
+) -> None:
+    await house.post("/v1/node/register", NODE)
+    job = await house.dispatch()
+    page = await visitor.open(f"{house.url}/dashboard")
+    await row(page, "n1").get_by_role("button", name="n1", exact=True).click()
+    node = page.locator("[data-page=n1]")
+    await expect(node.locator("[data-kind=node_joined]")).to_be_visible()
+    await node.get_by_role("button", name=job["job_id"]).click()
+    shown = page.locator(f'[data-job="{job["job_id"]}"]')
+    await expect(shown).to_contain_text("en → zh")
+    assert re.search(rf"[?&]node=n1&.*job={re.escape(job['job_id'])}", page.url)
+    await page.reload()
+    await expect(page.locator("[data-page=n1]")).to_be_visible()
+    await shown.locator("[data-act=cancel]").click()
+    await yes(page)
+    assert (await house.ended(job["job_id"]))["state"] == "CANCELLED"
+
+
+async def test_a_job_shows_its_life_attempt_by_attempt_and_why_it_did_not_get_through(
+    house: House, visitor: Visitor
+) -> None:
+    async with house.node("n1") as node:
+        await node.register()
+        await node.is_ready()
+        job = await house.dispatch()
+        for _ in range(3):
+            said = await node.job(job_id=job["job_id"])
+            await node.result(said, success=False, error={"code": "BROKEN", "message": EVIL})
+        assert (await house.ended(job["job_id"]))["state"] == "FAILED"
+    page = await visitor.open(f"{house.url}/dashboard")
+    await page.locator("#job").fill(job["job_id"])
+    await page.keyboard.press("Enter")
+    shown = page.locator(".job")
+    await expect(shown.locator(".life li")).to_have_count(3)
+    await expect(shown).to_contain_text("FAILED")
+    await expect(shown.locator(".trouble")).to_contain_text(f"BROKEN: {EVIL}")
+    await page.locator("#job").fill("c0.nobody")
+    await page.keyboard.press("Enter")
+    visitor.forgiven = ("404",)
+    await expect(page.locator(".jobs [role=alert]")).to_contain_text("There is no job")
+
+
+async def test_names_from_nodes_are_text_and_never_markup(house: House, visitor: Visitor) -> None:
+    async with house.node("n1") as node:
+        await node.register(version=EVIL)
+        await node.is_ready()
+        page = await visitor.open(f"{house.url}/dashboard")
+        await expect(row(page, "n1")).to_contain_text(EVIL)
+    assert await page.locator("img").count() == 0
+    assert await page.evaluate("window.hacked") is None
+
+
+async def test_dead_letters_are_shown_replayed_and_deleted(house: House, visitor: Visitor) -> None:
+    engine = house.serving.app.engine
+    for number in (1, 2):
+        await bury(engine, Parcel("gone", f"{number}-0", 10, Letter("news", node="n1")), "nobody reads it")
+    page = await visitor.open(f"{house.url}/dashboard")
+    await expect(page.locator("[data-letter]")).to_have_count(2)
+    await page.locator('[data-letter="1-0.gone"] [data-act=delete]').click()
+    await yes(page)
+    await expect(page.locator(".feed [data-kind=admin_delete]")).to_contain_text("1-0.gone")
+    await page.locator('[data-letter="2-0.gone"] [data-act=replay]').click()
+    await yes(page)
+    await expect(page.locator(".feed [data-kind=admin_replay]")).to_contain_text("2-0.gone")
+
+
+async def test_when_the_server_restarts_the_page_says_that_it_is_out_of_date_and_comes_back(
+    visitor: Visitor, server: Server
+) -> None:
+    visitor.forgiven = ("WebSocket", "ERR_CONNECTION_REFUSED", "Failed to load resource")
+    async with House(server.url, **QUICK).open() as house:
+        same = {"engine.key_prefix": house.settings.engine.key_prefix, "server.port": house.port}
+        await house.post("/v1/node/register", NODE)
+        page = await visitor.open(f"{house.url}/dashboard")
+        await expect(row(page, "n1")).to_be_visible()
+    await expect(page.locator("[data-state=stale]")).to_contain_text("Out of date")
+    async with House(server.url, **QUICK, **same).open() as house:
+        await house.post("/v1/node/register", NODE | {"node_id": "n2"})
+        await expect(row(page, "n2")).to_be_visible()
+        await expect(page.locator("[data-state=well]")).to_be_visible()
+
+
+async def test_it_speaks_chinese_and_keeps_its_state_in_the_address(house: House, visitor: Visitor) -> None:
+    for number in range(12):
+        await house.post("/v1/node/register", NODE | {"node_id": f"n{number}"})
+    page = await visitor.open(f"{house.url}/dashboard?lang=zh&q=n11&feed=node")
+    await expect(page.locator("h1")).to_have_text("仪表盘")
+    await expect(page.locator("[data-node]")).to_have_count(1)
+    await expect(page.locator("[data-state=well]")).to_contain_text("一切正常")
+    await expect(page.locator(".feed [data-kind=node_joined]").first).to_contain_text("服务 1 个语言对")
+    await expect(page.locator(".feed [data-kind=instance_came]")).to_have_count(0)
+    await page.locator("#q").fill("n1")
+    await expect(page.locator("[data-node]")).to_have_count(3)
+    assert "q=n1&" in page.url
+    await page.get_by_role("button", name="English").click()
+    await expect(page.locator("h1")).to_have_text("Dashboard")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_nobody_is_shut_out_of_the_dashboard_and_nothing_is_cut_off(
+    house: House, visitor: Visitor, scheme: str
+) -> None:
+    empty = await visitor.open(f"{house.url}/dashboard", color_scheme=scheme)
+    await expect(empty.locator("[data-state=problems]")).to_be_visible()
+    assert await faults(empty) == []
+    await bury(house.serving.app.engine, Parcel("gone", "1-0", 10, Letter("news", node="n1")), "nobody reads it")
+    async with house.node("n1") as node, house.node("n2") as other:
+        await node.register(slots=1)
+        await other.register(slots=4)
+        await other.is_ready()
+        await node.is_ready()
+        job = await house.dispatch()
+        house.serving.desk.marker.saw("n2", "whisper", "asr")
+        lang = "&lang=zh" if scheme == "dark" else ""
+        page = await visitor.open(f"{house.url}/dashboard?node=n2&job={job['job_id']}{lang}", color_scheme=scheme)
+        await expect(page.locator(".mark")).to_be_visible()
+        await expect(page.locator(".life li")).to_be_visible()
+        other.cut()
+        await expect(row(page, "n2")).to_have_attribute("data-colour", "bad")
+        assert await faults(page) == []
+        for width in WIDTHS:
+            await page.set_viewport_size({"width": width, "height": 900})
+            assert await page.evaluate("document.documentElement.scrollWidth") <= width
+        await row(page, "n1").locator("[data-act=drain]").click()
+        assert await faults(page) == []
+
+
+async def test_everything_on_it_can_be_done_by_the_keyboard(house: House, visitor: Visitor) -> None:
+    await house.post("/v1/node/register", NODE)
+    page = await visitor.open(f"{house.url}/dashboard")
+    await row(page, "n1").locator("[data-act=drain]").focus()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("dialog")).to_be_visible()
+    await page.keyboard.press("Tab")
+    await expect(page.locator("[data-yes]")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(row(page, "n1").locator(".standing")).to_have_text("draining")
+
+
+async def test_every_event_has_words_in_both_languages(house: House, visitor: Visitor) -> None:
+    page = await visitor.open(f"{house.url}/dashboard")
+    words = await page.evaluate("import('/assets/dashboard/words.js').then(one => Object.keys(one.default.en))")
+    assert {f"event.{kind}" for kind in KINDS} <= set(words)
+
+
+@pytest.fixture
+async def guarded(server: Server) -> AsyncIterator[House]:
+    flags: dict[str, Any] = {"auth.admin_tokens": (f"ops:{OPS}",), "auth.nodes": "open"} | QUICK
+    async with House(server.url, **flags).open() as house:
+        await house.post("/v1/node/register", NODE)
+        yield house
+
+
+async def link_of(house: House, *, read_only: bool) -> str:
+    headers = {"authorization": f"Bearer {OPS}"}
+    answer = await house.http.post("/api/v1/link", json={"read_only": read_only}, headers=headers)
+    return str(answer.json()["url"])
+
+
+async def test_a_link_signs_in_once_leads_to_the_dashboard_and_is_nowhere_in_the_address(
+    guarded: House, visitor: Visitor
+) -> None:
+    link = await link_of(guarded, read_only=False)
+    page = await visitor.open(link)
+    await page.wait_for_url("**/dashboard?lang=en")
+    await expect(page.locator(".who")).to_contain_text("ops, operator")
+    await row(page, "n1").locator("[data-act=drain]").click()
+    await yes(page)
+    await expect(page.locator(".feed [data-kind=admin_drain]")).to_contain_text("by ops from 127.0.0.1")
+    assert await page.evaluate("document.cookie") == ""
+    visitor.forgiven = ("410", "401")
+    other = await visitor.open(link)
+    await expect(other.locator("[role=alert]")).to_contain_text("was used already")
+    assert "#" not in other.url
+    assert await faults(other) == []
+    await page.get_by_role("button", name="Sign out").click()
+    await page.wait_for_url("**/sign-in?next=dashboard")
+    await page.goto(f"{guarded.url}/dashboard")
+    await page.wait_for_url("**/sign-in?next=dashboard")
+
+
+async def test_whoever_may_only_look_is_shown_nothing_to_press(guarded: House, visitor: Visitor) -> None:
+    page = await visitor.open(await link_of(guarded, read_only=True))
+    await expect(page.locator(".who")).to_contain_text("may only look")
+    await expect(row(page, "n1")).to_be_visible()
+    assert await page.locator("[data-act]").count() == 0
+
+
+async def test_nobody_is_signed_in_any_more_and_the_page_says_so(guarded: House, visitor: Visitor) -> None:
+    visitor.forgiven = ("401", "WebSocket")
+    page = await visitor.open(await link_of(guarded, read_only=False))
+    await expect(row(page, "n1")).to_be_visible()
+    await page.context.clear_cookies()
+
+    async def is_alone() -> bool:
+        return len(guarded.serving.desk.live) == 0
+
+    for _, socket in guarded.serving.desk.sockets:
+        await socket.close(CloseCode.RESTART)
+    await eventually(is_alone)
+    await expect(page.locator("[data-state=out]")).to_contain_text("Nobody is signed in")
