@@ -72,6 +72,10 @@ if TYPE_CHECKING:
     HandOver = Callable[[Event], Awaitable[None]]
 
 
+async def _nobody(_event: Event) -> None:
+    """Whoever only looks after cells tells people nothing."""
+
+
 class App:
     """A running scheduler: the engine's client and the loops that look after the cells."""
 
@@ -95,6 +99,8 @@ class App:
         self.chronicler = Chronicler(engine, self.instance_id, self.clock)
         #: Told of every mark that was made: whose, which, and until when.
         self.on_mark: Callable[[str, str, int], None] = lambda _node_id, _service, _until_ms: None
+        #: Told of every node that was lost.
+        self.on_lost: HandOver = _nobody
         self.catalog = CatalogRefresher(settings.catalog)
         self.levels = Levels(settings.logs)
         self.auditor = Auditor(engine, lambda: self.directory.cells, settings.loops.audit_interval_ms, again_ms=1_000)
@@ -166,6 +172,8 @@ async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[Tender]:
         app.submitter.hear(event)
         await hand_over(event)
         app.chronicler.hear(event)
+        if event.kind == "lost":
+            await app.on_lost(event)
 
     loops = app.settings.loops
 
@@ -217,6 +225,7 @@ def desk_of(app: App) -> Desk:
         clock=app.clock,
     )
     app.on_mark = desk.changes.marked
+    app.on_lost = desk.changes.lost
     desk.sessions = Sessions(desk)
     desk.hints = Hints(engine, desk.sessions, desk.neighbours)
     desk.delivery = Delivery(engine, desk.links, app.submitter, desk.hints, desk.neighbours, desk.clock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,22 @@ async def test_a_node_on_a_socket_that_is_killed_is_lost_and_its_pairs_are_empty
         await node.register()
         served = await until(house, "pair_served", 4)
         assert {event["about"] for event in served} == {"en:en", "en:zh", "zh:en", "zh:zh"}
+
+
+async def test_of_a_node_that_is_lost_it_is_told_how_many_jobs_moved_and_how_soon(house: House) -> None:
+    async with house.node("n1") as node, house.node("n2") as other:
+        await node.register(slots=2)
+        await node.is_ready()
+        for _ in range(2):
+            await node.job(job_id=(await house.dispatch())["job_id"])
+        await other.register(slots=1)
+        await other.is_ready()
+        node.cut()
+        # The second waits until there is room for it.
+        await other.job()
+        (moved,) = await until(house, "node_jobs_moved")
+        assert moved["about"] == "n1"
+        assert re.fullmatch(r"1 of its 2 jobs went to others within \d+ ms", moved["detail"])
 
 
 async def test_what_comes_after_an_event_is_told_and_nothing_twice(house: House) -> None:

@@ -29,6 +29,7 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
         "node",
         "It is given up: its socket stayed closed, or it was silent for too long. Its jobs moved on.",
     ),
+    "node_jobs_moved": ("node", "How many jobs it took with it, and how soon others had them."),
     "node_cut_off": ("node", "It did not confirm that it stopped a job: it gets nothing until it registers again."),
     "node_forgiven": ("node", "It could not say whether it stopped a job; its slot is free again."),
     "node_suspect": ("node", "Too many of its last jobs failed: it is chosen when nobody else can."),

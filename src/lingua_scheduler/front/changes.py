@@ -6,16 +6,21 @@ see one notice stays.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Final
 
+from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.health import WINDOW, failures
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.views.job import read_job
 from lingua_scheduler.views.node import read_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lingua_scheduler.core.records import Event
     from lingua_scheduler.front.directory import Directory
     from lingua_scheduler.loops.chronicler import Chronicler
     from lingua_scheduler.views.fleet import Fleet
@@ -35,6 +40,9 @@ _STATES: Final = {
 _SUSPECT: Final = ("suspect", "suspect_full")
 #: More than these at once are one notice: nobody reads a hundred that say the same.
 _MOST: Final = 10
+#: What became of a lost node's jobs is looked at after so long; of more nodes than these at once it is not told.
+_MOVED_MS: Final = 1_000
+_MAX_LOST: Final = 100
 #: So many marks are watched until they end.
 _MAX_MARKS: Final = 1_000
 
@@ -52,12 +60,23 @@ class Changes:
         self._panic: set[str] = set()
         #: Which services of which nodes were marked from here, and until when.
         self._marks: dict[tuple[str, str], int] = {}
+        #: By node that was lost a moment ago: when, and what it had.
+        self._lost: dict[str, tuple[int, list[tuple[str, int]]]] = {}
 
     def marked(self, node_id: str, service: str, until_ms: int) -> None:
         """A service was marked: it is told, and so is the end of it."""
         self._chronicler.note("node_marked", node_id, service or "the whole node")
         if len(self._marks) < _MAX_MARKS:
             self._marks[node_id, service] = until_ms
+
+    async def lost(self, event: Event) -> None:
+        """A node was lost: what becomes of its jobs is told a moment later."""
+        if len(self._lost) >= _MAX_LOST:
+            return
+        with contextlib.suppress(DependencyDown, OutcomeUnknown):
+            node = await self._read(event.node)
+            if not isinstance(node, Refusal) and node.fenced:
+                self._lost[event.node] = event.at_ms, node.fenced
 
     async def see(self, fleet: Fleet) -> None:
         """Compare with the last look. The first one tells nothing: nobody knows how it was before."""
@@ -66,6 +85,10 @@ class Changes:
         for state, names in changed.items():
             await self._tell_nodes(state, names, fleet.now_ms)
         await self._end_marks(fleet.now_ms)
+        for node_id, (at_ms, attempts) in list(self._lost.items()):
+            if fleet.now_ms - at_ms >= _MOVED_MS:
+                del self._lost[node_id]
+                self._chronicler.note("node_jobs_moved", node_id, await self._what_became(at_ms, attempts))
 
     def _compare_nodes(self, fleet: Fleet) -> dict[str, list[tuple[str, str]]]:
         """By how they are now: which nodes were otherwise, and how."""
@@ -99,6 +122,18 @@ class Changes:
         if state == "resting":
             return f"for {max(record.rest_until_ms - now_ms, 0) / 1000:.1f} s"
         return f"nothing was heard of it for {max(now_ms - record.seen_at_ms, 0) / 1000:.0f} s"
+
+    async def _what_became(self, lost_at_ms: int, attempts: list[tuple[str, int]]) -> str:
+        """How many jobs have another attempt, and how soon they had it; the others wait, or have ended."""
+        engine = self._directory.engine
+        jobs = await asyncio.gather(*(read_job(engine, job_id) for job_id, _ in attempts))
+        after_ms = [
+            max(0, job.record.reserved_at_ms - lost_at_ms)
+            for (_, attempt), job in zip(attempts, jobs, strict=True)
+            if not isinstance(job, Refusal) and job.record.attempt > attempt
+        ]
+        soon = f" within {max(after_ms)} ms" if after_ms else ""
+        return f"{len(after_ms)} of its {len(attempts)} jobs went to others{soon}"
 
     def _compare_pairs(self, fleet: Fleet) -> None:
         living = {pool.pair for pool in fleet.pools if pool.living}
