@@ -12,7 +12,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from lingua_scheduler.app import ROUTES
-from tests.support.house import House
+from tests.support.house import House, eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -101,6 +101,23 @@ async def test_a_link_opens_once_and_says_so(browser: Browser) -> None:
     assert refusal_of(await browser.call("POST", "/api/v1/sign-in", {"link": link})) == (410, "LINK_GONE")
     assert refusal_of(await browser.call("POST", "/api/v1/sign-in", {"link": "x" * 43})) == (410, "LINK_GONE")
     assert refusal_of(await browser.call("POST", "/api/v1/sign-in", {"link": ""})) == (400, "INVALID_MESSAGE")
+
+
+async def test_whoever_tries_links_is_slowed_down_and_is_told_of_once_a_minute(browser: Browser) -> None:
+    codes = [refusal_of(await browser.call("POST", "/api/v1/sign-in", {"link": "x"})) for _ in range(30)]
+    assert codes[0] == (410, "LINK_GONE")
+    assert (429, "RATE_LIMITED") in codes
+    headers = {"authorization": f"Bearer {OPS}"}
+    await browser.house.http.post("/v1/nodes/n1/drain", headers=headers)
+    kinds: list[str] = []
+
+    async def is_told() -> bool:
+        events = (await browser.house.http.get("/api/v1/events", headers=headers)).json()["events"]
+        kinds[:] = [event["kind"] for event in events]
+        return "admin_drain" in kinds
+
+    await eventually(is_told)
+    assert kinds.count("admin_sign_in") == 1
 
 
 async def test_over_tls_the_cookie_goes_back_by_nothing_else(browser: Browser) -> None:

@@ -194,6 +194,7 @@ class Rates(Section):
         default=1,
         ge=1,
         le=1_000_000,
-        description="Pairing codes that one credential, or one address without any, may try in a second.",
+        description="Pairing codes that one credential, or one address without any, may try in a second; and links "
+        "that sign a browser in, by address.",
     )
     pairings_burst: int = Field(default=10, ge=1, le=1_000_000, description="The same at once.")

@@ -57,7 +57,7 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "admin_replay": ("letter", "An operator sent a dead letter again."),
     "admin_delete": ("letter", "An operator deleted a dead letter."),
     "admin_link": ("", "An operator had a link made that signs a browser in."),
-    "admin_sign_in": ("", "Somebody signed in at a page by a link, or tried to."),
+    "admin_sign_in": ("", "Somebody signed in at a page by a link, or tried to (from one address once a minute)."),
     "admin_sign_out": ("", "He signed out."),
 }
 #: What a notice of an operator's act is called.

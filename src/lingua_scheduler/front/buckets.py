@@ -55,6 +55,11 @@ class Buckets:
         rates, who = self._rates, f"name {name}" if name else f"address {client}"
         return await admit(self._engine, _bucket("pairing", who), rates.pairings_per_s, rates.pairings_burst)
 
+    async def admit_sign_in(self, client: str) -> Admitted | Refusal:
+        """Whether somebody may show one more link, be it the right one: by his address, for he has no name yet."""
+        rates = self._rates
+        return await admit(self._engine, _bucket("sign-in", client), rates.pairings_per_s, rates.pairings_burst)
+
     async def _admit_new(self, bucket: str, number: int = 1) -> Admitted | Refusal:
         try:
             return await admit(self._engine, bucket, self._rates.submits_per_s, self._rates.submits_burst, number)

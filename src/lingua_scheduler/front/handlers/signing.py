@@ -50,9 +50,14 @@ async def sign_in(desk: Desk, request: Request) -> Said:
     origin = headers.get("origin")
     if origin is None or not is_own(headers.get("host"), origin):
         return Refusal("FORBIDDEN", "Only a page of this server signs in.")
+    admitted = await desk.buckets.admit_sign_in(request.client)
+    if isinstance(admitted, Refusal):
+        return admitted
     taken = await desk.seats.take(said.link)
     if isinstance(taken, Refusal):
-        desk.chronicler.note("admin_sign_in", who="", where=request.client, outcome=taken.code)
+        # However often somebody tries, it is told once a minute: anybody can.
+        at = request.client
+        desk.chronicler.note("admin_sign_in", at, who="", where=at, outcome=taken.code, seen=True)
         return taken
     seated, cookie = taken
     role = "read-only" if seated.reads_only else "admin"
@@ -103,7 +108,7 @@ ROUTES: Final = (
         answers=MeAnswer,
         reads=read_sign_in,
         headers=(Query("origin", "The page that asks: one of this server.", required=True),),
-        refuses=("LINK_GONE", "FORBIDDEN"),
+        refuses=("LINK_GONE", "FORBIDDEN", "RATE_LIMITED"),
         tag="signing",
     ),
     Route(
