@@ -106,14 +106,14 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class CaughtUp(msgspec.Struct, frozen=True):
-    """What a client had heard that was not known here: which utterances have ended by that, and how many others.
+    """What a client had heard that was not known here: which utterances have ended by that, and where numbers go on.
 
     `awaited`: those of them whose end was not known.
     """
 
     heard: list[int]
     awaited: list[int]
-    others: int
+    next_index: int
 
 
 class OrderState(msgspec.Struct):
@@ -252,10 +252,11 @@ class Order:
             self._state.announced = dict(known[-self._limits.max_events :])
         return [event.index for event in self._state.log.trim(now_ms, self._limits)]
 
-    def catch_up(self, last_event_id: int) -> CaughtUp:
+    def catch_up(self, last_event_id: int, next_index: int) -> CaughtUp:
         """The client comes back and has events that nobody here has given: the engine has forgotten that they were.
 
-        They were the ends of those that are open, the first of them, for so they go out; and of others, said later.
+        They were the ends of those that are open, the first of them, for so they go out; and of others, said later: the
+        next ones, or some after these. `next_index`: what is said next has no number below it, as far as is known here.
         """
         ahead = self._state.log.catch_up(last_event_id, self._limits.max_events)
         heard = sorted(self._state.open)[:ahead]
@@ -263,7 +264,10 @@ class Order:
         for index in heard:
             self._state.passed = index
             del self._state.open[index]
-        return CaughtUp(heard, awaited, ahead - len(heard))
+        if ahead > len(heard):
+            next_index += ahead - len(heard)
+            self._state.passed = next_index - 1
+        return CaughtUp(heard, awaited, next_index)
 
     def confirm(self, last_event_id: int) -> list[int]:
         """The client has seen all up to this event. The utterances that this newly confirms."""

@@ -51,15 +51,15 @@ def test_a_number_that_was_never_given_confirms_nothing() -> None:
 def test_who_is_ahead_is_followed_unless_so_much_cannot_have_been_forgotten() -> None:
     order = spoken(1, 2, limits=OrderLimits(max_events=3))
     order.expect(2, 10**9, 0)
-    assert order.catch_up(2) == CaughtUp([], [], 0)
-    assert order.catch_up(6) == CaughtUp([], [], 0)
+    assert order.catch_up(2, 3) == CaughtUp([], [], 3)
+    assert order.catch_up(6, 3) == CaughtUp([], [], 3)
     order.expect(3, 10**9, 0)
     order.settle(3, Missing("cancelled"), 0)
-    assert order.catch_up(5) == CaughtUp([2, 3], [2], 1)
-    assert (order.pending, order.passed) == (0, 3)
-    order.expect(4, 10**9, 0)
-    order.settle(4, Missing("cancelled"), 0)
-    assert [(event.event_id, event.index) for event in order.take(0).events] == [(6, 4)]
+    assert order.catch_up(5, 4) == CaughtUp([2, 3], [2], 5)
+    assert (order.pending, order.passed) == (0, 4)
+    order.expect(5, 10**9, 0)
+    order.settle(5, Missing("cancelled"), 0)
+    assert [(event.event_id, event.index) for event in order.take(0).events] == [(6, 5)]
 
 
 def test_who_never_confirms_has_the_window_and_then_it_counts_as_heard() -> None:

@@ -381,10 +381,10 @@ class Ledger:
     def _catch_up(self, last_event_id: int) -> list[Effect]:
         """What the client heard elsewhere is over, though an engine that failed over may have forgotten it.
 
-        Of what is not even known to have been said, the numbers are not given again.
+        Of what is not even known to have been said, the numbers are past, too.
         """
-        caught_up = self.order.catch_up(last_event_id)
-        self.next_index += caught_up.others
+        caught_up = self.order.catch_up(last_event_id, self.next_index)
+        self.next_index = caught_up.next_index
         for index in caught_up.heard:
             self._left(index)
             self._looks.believe(index)
