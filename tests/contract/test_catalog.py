@@ -28,7 +28,7 @@ async def hub() -> AsyncIterator[Hub]:
 @pytest.fixture
 async def informed(hub: Hub, server: Server) -> AsyncIterator[House]:
     """A scheduler that asks this hub again and again."""
-    often = {"catalog.url": hub.url, "catalog.refresh_interval_ms": 100, "catalog.timeout_ms": 100}
+    often = {"catalog.url": hub.url, "catalog.refresh_interval_ms": 500, "catalog.timeout_ms": 500}
     async with House(server.url, **often).open() as house:
         yield house
 
