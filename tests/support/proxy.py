@@ -54,7 +54,7 @@ class Link:
 
     def reset(self) -> None:
         link = self.client.get_extra_info("socket")
-        if link is not None:  # uvloop's are gone when they are closed
+        if link is not None and link.fileno() >= 0:  # uvloop's are gone when they are closed, or about to be
             link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.client.transport.abort()
         self.server.transport.abort()
