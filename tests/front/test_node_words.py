@@ -13,7 +13,7 @@ from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.nodes import words as node_words
 from lingua_scheduler.front.nodes.words import Words, result_text
-from lingua_scheduler.protocol.node import JobAck, JobResult, JobStopped
+from lingua_scheduler.protocol.node import JobAck, JobResult, JobStarted, JobStopped
 from lingua_scheduler.protocol.options import Pipeline
 from lingua_scheduler.views.audio import read_audio
 from tests.support.nodes import Stage
@@ -120,16 +120,23 @@ async def test_who_speaks_to_an_engine_that_stays_away_is_told_so(
     with monkeypatch.context() as patched:
         patched.setattr(node_words, "PATIENCE_S", 0.1)
         patched.setattr(scene.world.engine, "run", away)
-        assert await scene.tell(JobAck(job_id=job_id, attempt_id=1)) == "SCHEDULER_DEPENDENCY_DOWN"
-    assert await scene.tell(JobAck(job_id=job_id, attempt_id=1)) == ""
+        assert await scene.tell(JobStarted(job_id=job_id, attempt_id=1)) == "SCHEDULER_DEPENDENCY_DOWN"
+    assert await scene.tell(JobStarted(job_id=job_id, attempt_id=1)) == ""
 
 
+@pytest.mark.parametrize(("kind", "said"), [(JobAck, {}), (JobResult, {"success": True})], ids=["ack", "result"])
 @pytest.mark.parametrize(
     ("most_s", "left_ms", "heard"),
     [(60.0, 5_000, True), (60.0, 0, False), (60.0, -5_000, False), (0.0, 5_000, False)],
 )
-async def test_a_result_is_told_again_until_its_jobs_time_is_over(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, most_s: float, left_ms: int, heard: bool
+async def test_that_a_node_has_a_job_and_its_result_are_told_again_until_the_jobs_time_is_over(
+    scene: Scene,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: Any,
+    said: dict[str, bool],
+    most_s: float,
+    left_ms: int,
+    heard: bool,
 ) -> None:
     """But not for ever; and other words are not."""
     await scene.join()
@@ -148,12 +155,12 @@ async def test_a_result_is_told_again_until_its_jobs_time_is_over(
         return run(*args)
 
     monkeypatch.setattr(node_words, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(node_words, "RESULT_PATIENCE_S", most_s)
+    monkeypatch.setattr(node_words, "LONG_PATIENCE_S", most_s)
     monkeypatch.setattr(scene.world.engine, "run", away_twice)
     away = "SCHEDULER_DEPENDENCY_DOWN"
-    assert await scene.tell(JobAck(job_id=job_id, attempt_id=1)) == away
+    assert await scene.tell(JobStarted(job_id=job_id, attempt_id=1)) == away
     calls = 0
-    assert await scene.tell(JobResult(job_id=job_id, attempt_id=1, success=True)) == ("" if heard else away)
+    assert await scene.tell(kind(job_id=job_id, attempt_id=1, **said)) == ("" if heard else away)
     assert calls == (3 if heard else 1)
 
 

@@ -26,7 +26,7 @@ from lingua_scheduler.front.nodes.phases import (
     Tell,
 )
 from lingua_scheduler.front.nodes.roster import Roster
-from lingua_scheduler.front.nodes.words import PATIENCE_S, RESULT_PATIENCE_S, Words
+from lingua_scheduler.front.nodes.words import LONG_PATIENCE_S, PATIENCE_S, Words
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import CloseCode, close_code_of, error_message, refusal_of
 
@@ -153,7 +153,7 @@ class _Servant:
         finally:
             is_draining = self._desk.is_draining.is_set()
             await self._roster.leave(self._link, handover=is_draining)
-            await self._under_way.close(PATIENCE_S if is_draining else RESULT_PATIENCE_S)
+            await self._under_way.close(PATIENCE_S if is_draining else LONG_PATIENCE_S)
 
     async def _do(self, act: Act) -> None:
         """Words go to the engine in their order, but no word waits for the answer to another."""

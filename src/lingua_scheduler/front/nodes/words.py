@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 #: For so long a word is told again while the engine is away. All flows bear to hear it twice.
 PATIENCE_S: Final = 10.0
-#: A result is worth more: it is told again until its job's time is over, but not for longer than this.
-RESULT_PATIENCE_S: Final = 60.0
+#: That a node has a job, and its result, are worth more: without them another gets the job. They are told again until
+#: the job's time is over, but not for longer than this.
+LONG_PATIENCE_S: Final = 60.0
 
 #: What of a result is said elsewhere, or is not for its caller.
 _NOT_KEPT: Final = frozenset(
@@ -87,9 +88,9 @@ class Words:
     def _patience_s(self, known: Known, message: AttemptMessage) -> float:
         """For how long a word is told again. When a job's time is over is known where it was carried from."""
         errand = self._delivery.errands.get(message.job_id, known.node_id)
-        if errand is None or not isinstance(message, JobResult):
+        if errand is None or not isinstance(message, JobAck | JobResult):
             return PATIENCE_S
-        return max(PATIENCE_S, min(RESULT_PATIENCE_S, (errand.deadline_ms - self._now()) / 1000))
+        return max(PATIENCE_S, min(LONG_PATIENCE_S, (errand.deadline_ms - self._now()) / 1000))
 
     async def _tell(self, known: Known, message: AttemptMessage) -> Refusal | None:
         attempt = (self._engine, message.job_id, message.attempt_id, known.node_id, known.epoch)
