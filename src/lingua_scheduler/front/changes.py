@@ -80,8 +80,9 @@ class Changes:
 
     async def see(self, fleet: Fleet) -> None:
         """Compare with the last look. The first one tells nothing: nobody knows how it was before."""
+        is_first = self._nodes is None
         changed = self._compare_nodes(fleet)
-        self._compare_pairs(fleet)
+        self._compare_pairs(fleet, is_first=is_first)
         for state, names in changed.items():
             await self._tell_nodes(state, names, fleet.now_ms)
         await self._end_marks(fleet.now_ms)
@@ -135,9 +136,13 @@ class Changes:
         soon = f" within {max(after_ms)} ms" if after_ms else ""
         return f"{len(after_ms)} of its {len(attempts)} jobs went to others{soon}"
 
-    def _compare_pairs(self, fleet: Fleet) -> None:
+    def _compare_pairs(self, fleet: Fleet, *, is_first: bool) -> None:
         living = {pool.pair for pool in fleet.pools if pool.living}
         panic = {pool.pair for pool in fleet.pools if _is_panic(pool)}
+        if is_first:
+            self._empty = {pool.pair for pool in fleet.pools} - living
+            self._living, self._panic = living, panic
+            return
         # Of a pair that nobody served before it is not told that it is served: its nodes are new, and told of.
         self._tell_pairs("pair_empty", self._living - living, fleet.now_ms)
         self._tell_pairs("pair_served", self._empty & living, fleet.now_ms)
