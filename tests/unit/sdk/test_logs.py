@@ -49,3 +49,14 @@ def test_for_people_a_job_is_one_line() -> None:
     line = Lines().format(record("job", **JOB))
     assert line.split("  ", 1)[1] == "en:es  failed  12 ms  3200 bytes  c0.1 1  X: y"
     assert Lines().format(record("joined", pools=["en:es", "en:fr"])).endswith("joined pools=en:es,en:fr")
+
+
+def test_nobody_can_forge_a_line() -> None:
+    forged = "x\n00:00:00  told to end\r\x1b[2K"
+    broken = record("job", **JOB | {"error": forged})
+    broken.exc_info = (ValueError, ValueError(forged), None)
+    first, *others = Lines().format(broken).splitlines()
+    assert first.endswith(r"x\n00:00:00  told to end\r\x1b[2K")
+    assert others
+    assert all(line.startswith("    ") and line.isprintable() for line in others)
+    assert len(JsonLines().format(broken).splitlines()) == 1

@@ -42,9 +42,11 @@ class Lines(logging.Formatter):
             said = _job_line(fields)
         else:
             said = " ".join([record.getMessage(), *(f"{name}={_shown(value)}" for name, value in fields.items())])
+        lines = [f"{clock}  {_printable(said)}"]
         if record.exc_info:
-            said += "\n" + self.formatException(record.exc_info)
-        return f"{clock}  {said}"
+            # Indented, so that none of them looks like a line of its own.
+            lines += (f"    {_printable(line)}" for line in self.formatException(record.exc_info).splitlines())
+        return "\n".join(lines)
 
 
 def _job_line(fields: dict[str, Any]) -> str:
@@ -52,6 +54,11 @@ def _job_line(fields: dict[str, Any]) -> str:
     line = f"{fields['pair']}  {fields['outcome']}  {fields['took_ms']} ms  {fields['audio_bytes']} bytes"
     line += f"  {fields['job_id']} {fields['attempt_id']}"
     return f"{line}  {fields['error']}" if "error" in fields else line
+
+
+def _printable(text: str) -> str:
+    """Nothing in it begins a line or moves the cursor, whoever chose the words."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
 def _shown(value: object) -> str:
