@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -199,3 +200,18 @@ async def test_an_instance_whose_store_dies_says_so_and_comes_back_with_it(tmp_p
             wait_until(lambda: httpx2.get(f"{url}/readyz").status_code == 200, what="it serves again")
     finally:
         engine.stop()
+
+
+def test_whoever_runs_in_a_terminal_ends_with_it(server: Server) -> None:
+    """To a service a hangup says that it should read its levels again; here it says that nobody is there any more."""
+    keyboard, screen = pty.openpty()
+    try:
+        words = command("--port", "0", "--store", server.url, "--json")
+        with subprocess.Popen(words, stdin=screen, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert json.loads(process.stdout.readline())["event"] == "ready"
+            process.send_signal(signal.SIGHUP)
+            assert process.wait(PATIENCE_S) == -signal.SIGHUP
+    finally:
+        os.close(keyboard)
+        os.close(screen)

@@ -109,3 +109,36 @@ def test_whoever_ends_it_before_it_serves_need_not_wait_for_that(store: Server) 
 
 def test_what_is_wrong_is_said_once() -> None:
     assert "no.such.host.invalid" in refused("--workers", "2", "--port", "0", "--store", "redis://no.such.host.invalid")
+
+
+async def test_a_hangup_lets_all_of_them_read_their_levels_again(store: Server, tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[logs]\nlevel = "error"\n')
+    words = ("--workers", "2", "--port", "0", "--store", store.url, "--config", str(file), "--json")
+    with serving(*words) as (process, line):
+        several = Several(process, json.loads(line))
+
+        async def levels() -> dict[str, str]:
+            """Of whoever is asked, each time on a connection of its own."""
+            found = {}
+            for _ in range(8):
+                caller = Doors()
+                caller.port = several.port
+                caller.open_http()
+                async with caller.http:
+                    said = await caller.get("/v1/log-levels")
+                found[said["instance_id"]] = said["modules"][0]["level"]
+            return found
+
+        async def are_all(level: str) -> bool:
+            found = await levels()
+            return len(found) == 2 and set(found.values()) == {level}
+
+        await eventually(lambda: are_all("error"))
+        file.write_text('[logs]\nlevel = "loud"\n')
+        process.send_signal(signal.SIGHUP)
+        file.write_text('[logs]\nlevel = "warning"\n')
+        process.send_signal(signal.SIGHUP)
+        await eventually(lambda: are_all("warning"))
+        code, _, _ = await asyncio.to_thread(end, process, signal.SIGTERM)
+        assert code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,8 +33,10 @@ def end_on_signal(over: asyncio.Event) -> None:
 
 
 def on_hangup(do: Callable[[], None]) -> None:
-    """What SIGHUP means."""
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, do)
+    """What SIGHUP means to a service. On a terminal it says that this is gone, and whoever runs there ends as usual."""
+    # A service may have closed some of them.
+    if not any(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr) if stream is not None):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, do)
 
 
 async def first_of(*events: asyncio.Event) -> None:
