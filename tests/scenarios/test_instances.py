@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -231,15 +232,17 @@ async def test_the_operator_sees_instances_and_dead_letters_and_decides(store: S
         found = json.loads(await asyncio.to_thread(ask, doors, "instances", "--json"))["instances"]
         assert [(one["instance_id"], one["pid"]) for one in found] == [(name, running[name].pid) for name in "ab"]
         assert doors.url in {one["url"] for one in found}
-        shown = await asyncio.to_thread(ask, doors, "instances")
-        assert "serving" in shown
-        assert "…" not in shown
+        shown = (await asyncio.to_thread(ask, doors, "instances")).splitlines()
+        assert (shown[0], shown[3], shown[6:]) == ("a", "b", ["dead letters: 0"])
+        assert re.fullmatch(rf"  serving   up \d+ s   version \S+   {doors.url}", shown[4])
+        assert shown[5] == "  nodes 0   sessions 0   letters 0   pending 0"
         await write(engine, "a", "one", "two")
 
         async def are_dead() -> bool:
             return await dead_letters(doors) == {"one", "two"}
 
         await eventually(are_dead)
+        assert "dead letters: 2 (lingua dlq list)" in await asyncio.to_thread(ask, doors, "instances")
         letters = json.loads(await asyncio.to_thread(ask, doors, "dlq", "list", "--json"))["letters"]
         first, second = (letter["id"] for letter in letters)
         assert "riddle" in await asyncio.to_thread(ask, doors, "dlq", "list")

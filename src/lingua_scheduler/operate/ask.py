@@ -40,11 +40,13 @@ class Operator:
         """Whom we ask."""
         return str(self._address)
 
-    def instances(self) -> list[dict[str, Any]]:
-        """Every instance in numbers, and where each is."""
+    def cluster(self) -> dict[str, Any]:
+        """Every instance in numbers, and where each is; and how many letters nobody could use."""
         where = {one["instance_id"]: one for one in self._pages("/v1/instances", "instances")}
-        numbers = self._ask("GET", "/api/v1/cluster")["instances"]
-        return [one | {name: where.get(one["instance_id"], {}).get(name) for name in ("url", "pid")} for one in numbers]
+        seen = self._ask("GET", "/api/v1/cluster")
+        found = [(one, where.get(one["instance_id"], {})) for one in seen["instances"]]
+        instances = [one | {name: there.get(name) for name in ("url", "pid")} for one, there in found]
+        return {"instances": instances, "dead_letters": seen["dead_letters"]}
 
     def nodes(self, standing: str | None = None) -> list[dict[str, Any]]:
         """All nodes at a glance, by name; perhaps only those that stand so."""

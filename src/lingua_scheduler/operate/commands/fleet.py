@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lingua_scheduler.operate.commands.explaining import show_explanation
 from lingua_scheduler.operate.commands.options import AsJson, Token, Url, operator, say, show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Src = Annotated[str, typer.Argument(help="The language that is spoken.")]
 Tgt = Annotated[str, typer.Argument(help="The language that is wanted.")]
@@ -55,18 +58,23 @@ def link(
 
 def instances(url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
     """The schedulers that share one state engine: what each holds, and how full its inbox is."""
-    found = operator(url, token).instances()
-    rows = [
-        (
-            one["instance_id"],
-            "gone" if not one["alive"] else "draining" if one["draining"] else "serving",
-            "" if one["uptime_ms"] is None else f"{one['uptime_ms'] // 1000} s",
-            one["nodes"],
-            one["sessions"],
-            one["inbox"]["letters"],
-            one["url"],
-        )
-        for one in found
-    ]
-    head = ("instance", "is", "up", "nodes", "sessions", "letters", "where")
-    show({"instances": found}, head, rows, as_json=as_json)
+    found = operator(url, token).cluster()
+    dead = found["dead_letters"]
+    lines = [line for one in found["instances"] for line in _lines(one)]
+    lines.append(f"dead letters: {dead}" + (" (lingua dlq list)" if dead else ""))
+    say(found, "\n".join(lines), as_json=as_json)
+
+
+def _lines(one: dict[str, Any]) -> Iterator[str]:
+    """An instance, its name on a line of its own: it may be long, and somebody may want to copy it."""
+    yield one["instance_id"]
+    if one["alive"]:
+        stands = "draining" if one["draining"] else "serving"
+        yield f"  {stands}   up {one['uptime_ms'] // 1000} s   version {one['version']}   {one['url'] or ''}".rstrip()
+        yield f"  nodes {one['nodes']}   sessions {one['sessions']}   {_inbox(one)}"
+    else:
+        yield f"  gone   {_inbox(one)}"
+
+
+def _inbox(one: dict[str, Any]) -> str:
+    return f"letters {one['inbox']['letters']}   pending {one['inbox']['pending']}"
