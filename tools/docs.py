@@ -84,8 +84,9 @@ lingua log-level front.door default      # as the settings have it
 ```
 
 Over HTTP it is `GET /v1/log-levels` and `POST /v1/log-level`. Each change is itself in the log (`log_level`), with
-the name of the token. Libraries are never let say more than warnings: at their own `debug` some write down what
-travels. A line that is not wanted costs one look at a flag: `./dev bench guard` says how much that is of a job."""
+the name of the token, and among the events. Libraries are never let say more than warnings: at their own `debug` some
+write down what travels. A line that is not wanted costs one look at a flag: `./dev bench guard` says how much that is
+of a job."""
 
 EVENTS_INTRO: Final = """\
 What happened to a fleet, for people: `GET /api/v1/events`, `lingua events [--follow]`. The newest {most} are kept, for

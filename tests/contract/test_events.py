@@ -220,6 +220,7 @@ async def test_what_an_operator_does_is_told_with_who_and_from_where_and_how_it_
             ("pair", "/v1/nodes/n1/pairing", None),
             ("evict", "/v1/nodes/nobody/evict", None),
             ("cancel", "/v1/job/cancel", {"job_id": job_id}),
+            ("log_level", "/v1/log-level", {"module": "front.hints", "level": "warning"}),
             ("replay", "/v1/dlq/1-0.x/replay", None),
         ]
         house.http.headers["authorization"] = f"Bearer {ADMIN_TOKEN}"
@@ -230,9 +231,10 @@ async def test_what_an_operator_does_is_told_with_who_and_from_where_and_how_it_
         told = [event for event in await events(house) if event["kind"].startswith(ADMIN)]
         assert [event["kind"].removeprefix(ADMIN) for event in told] == [*(act for act, *_ in acts), "delete"]
         assert {(event["who"], event["where"]) for event in told} == {("ops", "127.0.0.1")}
-        outcomes = ["ok", "ok", "ok", "ok", "UNKNOWN_NODE", "ok", "UNKNOWN_LETTER", "UNKNOWN_LETTER"]
+        outcomes = ["ok", "ok", "ok", "ok", "UNKNOWN_NODE", "ok", "ok", "UNKNOWN_LETTER", "UNKNOWN_LETTER"]
         assert [event["outcome"] for event in told] == outcomes
-        assert [event["about"] for event in told] == ["n1", "n1", "n1", "n1", "nobody", job_id, "1-0.x", "1-0.x"]
+        about = ["n1", "n1", "n1", "n1", "nobody", job_id, "front.hints", "1-0.x", "1-0.x"]
+        assert [event["about"] for event in told] == about
         assert ADMIN_TOKEN not in (await house.http.get("/api/v1/events")).text
 
 

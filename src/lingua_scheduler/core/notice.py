@@ -56,6 +56,7 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "admin_cancel": ("job", "An operator cancelled a job."),
     "admin_replay": ("letter", "An operator sent a dead letter again."),
     "admin_delete": ("letter", "An operator deleted a dead letter."),
+    "admin_log_level": ("module", "An operator set how much is written down of a module."),
     "admin_link": ("", "An operator had a link made that signs a browser in."),
     "admin_sign_in": ("", "Somebody signed in at a page by a link, or tried to (from one address once a minute)."),
     "admin_sign_out": ("", "He signed out."),

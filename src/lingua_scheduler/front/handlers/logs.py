@@ -62,5 +62,7 @@ ROUTES: Final = (
         answers=LogLevelAnswer,
         reads=read_log_level,
         tag="fleet",
+        act="log_level",
+        acts_on="module",
     ),
 )

@@ -46,7 +46,7 @@ export default {
     "event.pair_empty": "nobody serves", "event.pair_served": "served again:", "event.pair_panic": "mostly suspects:", "event.pair_calm": "trusted again:", "event.mass_silence": "mass silence",
     "event.engine_back": "engine is back", "event.engine_emptied": "engine came back empty", "event.engine_taken_over": "another engine serves", "event.instance_came": "instance came", "event.instance_went": "instance went",
     "event.dead_letter": "dead letter", "event.admin_drain": "drained", "event.admin_resume": "resumed", "event.admin_evict": "evicted", "event.admin_set_max": "slots set", "event.admin_pair": "pairing code",
-    "event.admin_cancel": "cancelled", "event.admin_replay": "replayed", "event.admin_delete": "deleted", "event.admin_link": "link made", "event.admin_sign_in": "signed in", "event.admin_sign_out": "signed out",
+    "event.admin_cancel": "cancelled", "event.admin_replay": "replayed", "event.admin_delete": "deleted", "event.admin_log_level": "log level set", "event.admin_link": "link made", "event.admin_sign_in": "signed in", "event.admin_sign_out": "signed out",
   },
   zh: {
     "title": "仪表盘", "numbers": "四个数字", "health": "健康", "ms": "{ms} 毫秒", "yes": "是，执行", "no": "否",
@@ -94,6 +94,6 @@ export default {
     "event.pair_empty": "无人服务", "event.pair_served": "恢复服务：", "event.pair_panic": "多数可疑：", "event.pair_calm": "恢复信任：", "event.mass_silence": "大面积静默",
     "event.engine_back": "引擎恢复", "event.engine_emptied": "引擎清空后恢复", "event.engine_taken_over": "引擎已切换", "event.instance_came": "实例上线", "event.instance_went": "实例离线",
     "event.dead_letter": "死信", "event.admin_drain": "已排空", "event.admin_resume": "已恢复", "event.admin_evict": "已驱逐", "event.admin_set_max": "已设槽位", "event.admin_pair": "配对码",
-    "event.admin_cancel": "已取消", "event.admin_replay": "已重发", "event.admin_delete": "已删除", "event.admin_link": "生成链接", "event.admin_sign_in": "已登录", "event.admin_sign_out": "已退出",
+    "event.admin_cancel": "已取消", "event.admin_replay": "已重发", "event.admin_delete": "已删除", "event.admin_log_level": "已设日志级别", "event.admin_link": "生成链接", "event.admin_sign_in": "已登录", "event.admin_sign_out": "已退出",
   },
 };
