@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from lingua_scheduler.core.audit import audit_cell, audit_guests
+from lingua_scheduler.core.capability import SERVICES
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import FORGET_FROM, Event, Guest, Standing
 from lingua_scheduler.core.wanted import Wanted
@@ -121,7 +122,7 @@ async def test_the_third_reserves_it_and_has_it_carried(world: World) -> None:
         "outbox": {Event("reserved", A, 2, "far", EPOCH, "", now): now},
     }
     assert await watch(world, lodged(world, asked, there)) == (True, {})  # type: ignore[arg-type] # it has room
-    await check(world)
+    assert (await check(world))[CELL].counts["attempt.again"] == 1
 
 
 async def test_only_a_job_that_lost_its_node_and_waits_is_sent_out(world: World) -> None:
@@ -187,6 +188,15 @@ async def test_it_goes_to_no_node_that_had_it_while_another_can(world: World) ->
 async def test_exclusions_hold_there_too(world: World) -> None:
     await join_in(world, THERE, "far")
     await strand(world, wanted=Wanted(exclude_node_ids=["far"]))
+    assert await hosted(world, await sent(world)) == TurnedAway()
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_what_it_needs_it_needs_there_too(world: World, service: str) -> None:
+    await join_in(world, THERE, "far", services={service: False}, tts_langs=["zh"], lenient=True)
+    await join_in(world, CELL, "near", tts_langs=["zh"])
+    await place(world, wanted=Wanted(services=[*SERVICES]))
+    await leave(world.engine, CELL, "near")
     assert await hosted(world, await sent(world)) == TurnedAway()
 
 
@@ -337,6 +347,8 @@ async def test_however_the_attempt_ends_at_home_its_slot_there_follows(world: Wo
     found = (await check(world))[THERE]
     node = found.nodes["far"]
     assert (node.standing, node.recent) == (standing, blamed)
+    rests_ms = {"overloaded": world.rules.rest_ms, "undelivered": world.rules.reconnect_grace_ms}.get(cause)
+    assert node.rest_until_ms == (world.now_ms + rests_ms if rests_ms else 0)
     assert found.guests[f"{A}:2"].over == cause
     assert list(found.limbo) == ([f"far:{A}:2"] if standing == Standing.full else [])
 
@@ -372,6 +384,14 @@ async def test_the_result_of_a_guest_that_was_fenced_there_frees_its_slot(world:
     await deliver_mail(world)
     assert (await home(world)).state == "FINISHED"
     assert (await check(world))[THERE].limbo == {}
+
+
+@pytest.mark.parametrize("how", ["done", "failed", "overloaded", "stopped", "confirmed"])
+async def test_whatever_its_node_says_of_a_guest_that_was_fenced_shows_that_it_stopped(world: World, how: str) -> None:
+    await move_in(world)
+    await evict(world.engine, THERE, "far")
+    assert await unhost(world.engine, THERE, A, 2, "far", how, DEADLINE) == Unhosted(was_here=False)
+    assert (await cells(world))[THERE].limbo == {}
 
 
 async def test_what_is_told_of_a_guest_that_is_fenced_ends_no_limbo_unless_it_is_the_nodes_own_word(
@@ -470,6 +490,21 @@ async def test_a_node_that_is_lost_before_the_job_was_lodged_is_not_asked_for_an
     assert (await home(world)).state == "RETRYING"
 
 
+async def test_what_is_told_of_another_attempt_changes_nothing(world: World) -> None:
+    await move_in(world)
+    await _of_fail(world)
+    await deliver_mail(world)
+    asked = await sent(world)
+    lost = (A, 2, "lost_early", "lost")
+    assert await watch(world, bring_back(world.engine, *lost)) == (Stays(), {})
+    there = await hosted(world, asked)
+    assert await lodged(world, asked, there)  # type: ignore[arg-type] # it has room
+    assert await watch(world, bring_back(world.engine, *lost)) == (Stays(), {})
+    # That nobody had room is not said of what has a node.
+    assert await watch(world, bring_back(world.engine, A, 3)) == (Stays(), {})
+    assert await bring_back(world.engine, A, 3, "lost_early", "lost") == BroughtBack("RETRYING")
+
+
 async def test_whoever_loses_two_nodes_elsewhere_is_poison(world: World) -> None:
     await move_in(world, limits=LONG)
     for attempt in (2, 3):
@@ -549,8 +584,11 @@ async def test_explain_says_where_it_was_a_guest(world: World) -> None:
     explained = await explain_job(world.engine, A)
     assert explained.attempts[-1].reasons == ["waited", f"guest {THERE}"]  # type: ignore[union-attr] # it is there
     await _of_fail(world)
+    await deliver_mail(world)
+    await settle_in(world)
     explained = await explain_job(world.engine, A)
-    assert explained.attempts[-1].reasons == ["waited", f"guest {THERE}"]  # type: ignore[union-attr] # it is there
+    reasons = [attempt.reasons for attempt in explained.attempts[1:]]  # type: ignore[union-attr] # it is there
+    assert reasons == [["waited", f"guest {THERE}"], ["waited", f"guest {THERE}", "again"]]
 
 
 async def test_a_node_without_a_socket_finds_its_guest_until_it_accepts(world: World) -> None:

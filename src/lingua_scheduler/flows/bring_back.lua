@@ -5,7 +5,7 @@
   ARGV  now_ms rules, then for each: { job_id attempt early late }        (the cause, if the node had not accepted, and
                                                                            if it had; "" = nobody had room)
   OUT   BROUGHT_BACK state | STAYS                                        (stays: it has gone on already)            ]]
--- include: clock, move_on, serve, write_tally
+-- include: clock, move_on, write_tally
 local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 for i = 3, #ARGV do
@@ -25,7 +25,6 @@ for i = 3, #ARGV do
     end
   end
   answers[#answers + 1] = cmsgpack.pack(answer)
-  serve(now)
 end
 write_tally()
 return answers
