@@ -118,6 +118,18 @@ async def test_one_that_began_a_new_life_elsewhere_is_replaced(scene: Scene) -> 
     assert tape.closed_with == CloseCode.REPLACED
 
 
+async def test_one_that_goes_on_elsewhere_is_replaced_and_its_socket_is_no_sign_of_life(scene: Scene) -> None:
+    tape = await scene.join()
+    scene.world.now_ms += 1
+    await Stage(scene.world, "elsewhere").join(epoch=scene.link().epoch)
+    scene.world.now_ms += 1_000
+    await scene.roster.keep_all()
+    await asyncio.sleep(0)
+    assert tape.closed_with == CloseCode.REPLACED
+    node = await scene.node()
+    assert (node.record.seen_at_ms, instance_of(node.profile.connection)) == (T0 + 1, "elsewhere")
+
+
 async def test_an_engine_that_is_away_hears_the_next_beat(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     await scene.join()
 
