@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 
+from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.store.keys import cell_key
 from lingua_scheduler.store.slots import slot_of
+from lingua_scheduler.views.cell import read_cell
 from tests.support.asking import ask
 from tests.support.clusters import Sixpack
 from tests.support.house import CELL, House, eventually
@@ -60,6 +62,30 @@ async def serving(place: Place, timeout_ms: int) -> AsyncIterator[House]:
     flags = {"engine.durability": "replicated", "engine.replication_timeout_ms": timeout_ms}
     async with House(place.url, **flags).open() as house:
         yield house
+
+
+async def test_a_job_whose_request_id_could_not_be_kept_is_not_made(own_trio: Trio) -> None:
+    _, replica = home_of(own_trio)
+    async with serving(own_trio, 500) as house, house.node() as node:
+        await node.register()
+        await node.is_ready()
+        replica.server.freeze()
+        try:
+            doubtful = await house.dispatch(status=503, request_id="r-1")
+            assert (doubtful["error"], doubtful["request_id"]) == ("OUTCOME_UNKNOWN", "r-1")
+            cell = await read_cell(house.serving.app.engine, CELL)
+            assert not isinstance(cell, Refusal)
+            assert cell.jobs == {}
+        finally:
+            replica.server.thaw()
+
+        async def is_promised() -> bool:
+            said = {"session_id": "room-888", "src_lang": "en", "tgt_lang": "zh", "request_id": "r-1"}
+            answer = await house.http.post("/v1/dispatch/f2f", json=said | {"audio_ref": "blob://1"})
+            return answer.status_code == 200
+
+        await eventually(is_promised)
+        await node.job()
 
 
 async def test_without_its_replica_nothing_is_acknowledged_and_the_job_is_found_again(place: Any) -> None:

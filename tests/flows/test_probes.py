@@ -238,6 +238,7 @@ async def test_the_time_of_a_probe_outlives_a_reconnect(world: World) -> None:
         "away_until_ms": 0,
         "standing": Standing.suspect,
         "seen_at_ms": 0,
+        "nonce": "y",
     }
     assert changes["due"] == {"n:n1": TIME}
 

@@ -214,8 +214,8 @@ async def test_a_node_that_lost_its_socket_confirms_and_must_register_all_the_sa
     registered, changes = await watch(world, join(world, "n1", connection="y", epoch="1-n1"))
     assert (registered.how, registered.standing) == ("RESYNC", 0)
     assert changes == {
-        "nodes": {"n1": {"standing": 0, "lost_at_ms": 0, "away_until_ms": 0}},
-        "profiles": {"n1": {"connection": "y", "registered_at_ms": T0 + 502}},
+        "nodes": {"n1": {"standing": 0, "lost_at_ms": 0, "away_until_ms": 0, "nonce": "y"}},
+        "profiles": {"n1": {"connection": "y", "registered_at_ms": T0 + 502, "opened_ms": T0 + 502}},
         "standing": {"n1": 16},
         "room": {1: 2},
         "due": {"n:n1": T0 + 502 + 35_000},

@@ -206,7 +206,7 @@ class TestWhoWakesThoseWhoWait:
         assert changes == together(
             {
                 "nodes": {"n1": {"seen_at_ms": NOW}},
-                "profiles": {"n1": {"registered_at_ms": NOW}},
+                "profiles": {"n1": {"registered_at_ms": NOW, "opened_ms": NOW}},
                 "jobs": {BUSY: {"state": "RETRYING", "past": dropped}},
                 "leases": {BUSY_LEASE: GONE},
                 "queue": {queued(BUSY, DEADLINE): HELD},
@@ -223,8 +223,8 @@ class TestWhoWakesThoseWhoWait:
         _, changes = await watch(world, join(world, connection="y", epoch="1-n1"))
         assert changes == together(
             {
-                "nodes": {"n1": {"used": 1, "standing": 0, "away_until_ms": 0, "seen_at_ms": NOW}},
-                "profiles": {"n1": {"connection": "y", "registered_at_ms": NOW}},
+                "nodes": {"n1": {"used": 1, "standing": 0, "away_until_ms": 0, "seen_at_ms": NOW, "nonce": "y"}},
+                "profiles": {"n1": {"connection": "y", "registered_at_ms": NOW, "opened_ms": NOW}},
                 "standing": {"n1": 16},
                 "room": {1: 1},
                 "due": {"n:n1": NOW + 35_000},

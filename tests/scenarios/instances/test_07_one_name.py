@@ -50,7 +50,7 @@ async def test_whoever_is_killed_starts_again_under_its_name_at_once(serve: Star
 
 async def test_its_nodes_have_their_time_to_come_back_and_are_given_up_then(serve: Start, store: Server) -> None:
     """Nobody ever missed the name."""
-    lasting = {"instance__presence_ttl_ms": "30000", "nodes__handover_grace_ms": "1000"}
+    lasting = {"instance__presence_ttl_ms": "25000", "nodes__handover_grace_ms": "6000"}
     there, here = await serve(**lasting, instance__id="web-1"), await serve(**lasting)
     async with there.node("back") as back, there.node("dead") as dead:
         for node in (back, dead):
