@@ -62,10 +62,10 @@ async port => {
     closed.lost(code);
     found.closes[code] = closed.failure && [closed.failure.code, closed.failure.retryable];
   }
-  const refused = make({});
-  refused.lost(1006);
-  refused.hello();
-  refused.lost(4409);
-  found.refusedForANewer = refused.failure;
+  const late = make({});
+  late.lost(1006);
+  late.hello();
+  late.lost(4409);
+  found.refusedForANewer = late.failure;
   return found;
 }

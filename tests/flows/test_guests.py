@@ -422,6 +422,26 @@ async def test_what_is_told_twice_counts_once(world: World) -> None:
     for was_here in (True, False):
         assert await unhost(world.engine, THERE, A, 2, "far", "failed", DEADLINE) == Unhosted(was_here=was_here)
     assert ((await far(world)).used, (await far(world)).recent) == (0, 1)
+    await unhost(world.engine, THERE, A, 2, "far", "back", DEADLINE)
+    guest = (await check(world))[THERE].guests[f"{A}:2"]
+    assert (guest.node, guest.over) == ("far", "failed")
+
+
+async def test_of_what_nobody_can_ask_for_any_more_no_note_is_kept(world: World) -> None:
+    for deadline, kept in ((T0, 0), (T0 + 1, 1)):
+        assert await unhost(world.engine, THERE, A, 2, "", "back", deadline) == Unhosted(was_here=False)
+        assert len((await cells(world))[THERE].guests) == kept
+
+
+async def test_who_waits_there_gets_the_slot_of_a_guest_that_goes(world: World) -> None:
+    await move_in(world)
+    waiting = f"{THERE}.w"
+    asked = await dispatch(world.engine, waiting, "s1", "en", "zh", wanted=Wanted(wait_ms=500))
+    assert isinstance(asked, Waiting)
+    await done(world.engine, A, 2, "far", EPOCH)
+    await deliver_mail(world)
+    found = (await check(world))[THERE]
+    assert (found.leases, found.counts["accepted"]) == ([f"far:{waiting}:1"], 1)
 
 
 async def _leaves(world: World) -> None:
