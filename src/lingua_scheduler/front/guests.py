@@ -5,7 +5,6 @@ Why no step can be lost or done twice, whoever dies between two of them, is told
 
 from __future__ import annotations
 
-import logging
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from lingua_scheduler.flows.host import Hosted, TurnedAway, host
 from lingua_scheduler.flows.lodge import lodge
 from lingua_scheduler.flows.send_out import SentOut, send_out
 from lingua_scheduler.flows.unhost import unhost
+from lingua_scheduler.logs import get_log
 from lingua_scheduler.views.stranded import read_stranded
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _AT_ONCE: Final = 4
 _AGAIN_S: Final = 0.2
 _MOST_S: Final = 5.0
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class Guests:
@@ -64,7 +64,7 @@ class Guests:
     async def _look_at(self, cell: str) -> None:
         page = await read_stranded(self._engine, cell, self._cursors.get(cell, ""))
         if isinstance(page, Refusal):
-            log.error("cell %s cannot be looked at: %s", cell, page.detail)
+            log.error("guests", cell=cell, reason=page.code, detail="it cannot be looked at")
             return
         self._cursors[cell] = page.cursor
         for job_id, name in page.jobs:
@@ -101,7 +101,7 @@ async def tell_other_cell(engine: Engine, event: Event) -> None:
     else:
         told = await bring_back(engine, event.job, event.attempt, *event.detail.split(" "))
     if isinstance(told, Refusal):
-        log.error("nobody can be told of %s of job %s: %s", event.kind, event.job, told.detail)
+        log.error("guests", kind=event.kind, job_id=event.job, reason=told.code, detail="nobody can be told")
 
 
 def _nothing(_: str) -> None:

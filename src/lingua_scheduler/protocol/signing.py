@@ -33,10 +33,7 @@ class SignInRequest(Message, frozen=True, kw_only=True):
 
 
 class MeAnswer(Message, frozen=True, kw_only=True):
-    """Who asks: his name ("" if nobody is told apart), `admin` or `read-only`, and whether he is signed in at a page.
-
-    Then `csrf` belongs into `x-lingua-csrf` of everything that changes something.
-    """
+    """Who asks: `admin` or `read-only`, his name if any; `csrf` goes with what he changes at a page."""
 
     name: str
     role: str

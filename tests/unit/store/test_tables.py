@@ -75,7 +75,7 @@ LAYOUTS: Final = {
     5: "0561d65dcb516e1f",
     6: "f8d65ac60324995c",
     7: "eed6d5f73797ddeb",
-    8: "8c3c40b081799e93",
+    8: "15af7c2afa26e12d",
 }
 
 
