@@ -18,7 +18,8 @@ def speaking(language: str) -> dict[str, Any]:
 
 
 async def test_its_nodes_are_entered_again_when_it_was_emptied(server: Server) -> None:
-    settings = {"cell.cell_capacity": 1, "loops.watch_interval_ms": 60_000, "nodes.socket_beat_ms": 30_000}
+    slow = {"loops.watch_interval_ms": 60_000, "nodes.socket_beat_ms": 30_000, "nodes.offline_ms": 100_000}
+    settings = slow | {"cell.cell_capacity": 1}
     async with House(server.url, **settings).open() as house, house.node("n0") as first, house.node("n1") as second:
         engine = house.serving.app.engine
         for node, language in ((first, "zh"), (second, "fr")):

@@ -121,5 +121,5 @@ async def test_a_wrong_page_is_refused(world: World, after: Any, limit: int) -> 
 
 
 def test_every_kind_says_what_it_is_about() -> None:
-    assert {about for about, _ in KINDS.values()} == {"node", "pair", "job", "instance", "letter", ""}
+    assert {about for about, _ in KINDS.values()} == {"node", "pair", "job", "instance", "letter", "module", ""}
     assert all(means.endswith(".") for _, means in KINDS.values())

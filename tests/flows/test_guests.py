@@ -553,7 +553,7 @@ async def test_from_memory_and_by_polls_nobody_drops_a_guest(world: World, conne
     await join_in(world, THERE, "far", connection=connection)
     await strand(world)
     await settle_in(world)
-    said: dict[str, Any] = {"renewed_by": "instance", "since_ms": T0} if connection else {}
+    said: dict[str, Any] = {"renewed_by": "instance", "opened_ms": T0} if connection else {}
     await join_in(world, THERE, "far", connection=connection, epoch=EPOCH, running=[], **said)
     assert (await check(world))[THERE].leases == [f"far:{A}:2"]
 

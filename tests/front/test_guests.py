@@ -16,6 +16,7 @@ from lingua_scheduler.front.directory import Directory
 from lingua_scheduler.front.guests import Guests, tell_other_cell
 from lingua_scheduler.front.routes import RouteBook
 from tests.support.guests import THERE, check, join_in, mail, strand
+from tests.support.logs import told
 from tests.support.stage import A, calls
 from tests.support.world import CELL
 
@@ -133,4 +134,4 @@ async def test_what_nobody_can_be_told_is_logged_and_not_told_for_ever(
     fleet: Fleet, caplog: pytest.LogCaptureFixture
 ) -> None:
     await tell_other_cell(fleet.world.engine, Event("let_go", A, 2, "", "", "c1 sideways 0", 0))
-    assert "nobody can be told of let_go" in caplog.text
+    assert [(one["kind"], one["detail"]) for one in told(caplog, "guests")] == [("let_go", "nobody can be told")]

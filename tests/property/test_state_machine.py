@@ -98,7 +98,7 @@ def play(server: Server, pytestconfig: pytest.Config) -> Iterator[Play]:
 
 
 def test_a_small_cell_does_what_the_model_says(play: Play) -> None:
-    play(CellMachine, SMALL, 26, 50)
+    play(CellMachine, SMALL, 30, 50)
     _played.add("small")
 
 

@@ -76,6 +76,15 @@ class Fleet:
         await self.nodes["near"].say("job_ack", job_id=by_node["near"]["job_id"], attempt_id=1)
         return by_node["near"], by_node["far"]
 
+    async def has_left(self, job_id: str, node_id: str) -> None:
+        """Wherever it is by now, or looks for."""
+
+        async def has_it_left() -> bool:
+            job = await self.here.get(f"/v1/job/{job_id}")
+            return bool(job["state"] == "RETRYING" or job.get("node_id") != node_id)
+
+        await eventually(has_it_left)
+
     async def is_in_state(self, job_id: str, *states: str) -> None:
         async def is_so() -> bool:
             return (await self.here.get(f"/v1/job/{job_id}"))["state"] in states
@@ -289,7 +298,7 @@ async def test_an_instance_is_killed_while_a_job_looks_for_its_node(fleet: Fleet
     await fleet.finish(other, fleet.there)
     await fleet.nodes["far"].beat()
     fleet.nodes["near"].cut()
-    await fleet.is_in_state(held["job_id"], "RETRYING", "RESERVED", "DISPATCHED")
+    await fleet.has_left(held["job_id"], "near")
     await fleet.here.stop(signal.SIGKILL)
     job = await fleet.nodes["far"].job(job_id=held["job_id"])
     await fleet.nodes["far"].result(job)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.support.servers import Server
 
 #: Nobody takes it for gone.
-PATIENT = {"instance__presence_ttl_ms": "60000"}
+PATIENT = {"instance__presence_ttl_ms": "60000", "nodes__offline_ms": "100000"}
 #: Soon an attempt is given up that nobody acks, or that takes too long.
 QUICK = PATIENT | {"jobs__reservation_ttl_ms": "1100", "jobs__run_timeout_ms": "1100"}
 
