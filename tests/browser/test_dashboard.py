@@ -142,9 +142,9 @@ async def test_a_job_shows_its_life_attempt_by_attempt_and_why_it_did_not_get_th
     await expect(shown.locator(".life li")).to_have_count(3)
     await expect(shown).to_contain_text("FAILED")
     await expect(shown.locator(".trouble")).to_contain_text(f"BROKEN: {EVIL}")
+    visitor.forgiven = ("404",)
     await page.locator("#job").fill("c0.nobody")
     await page.keyboard.press("Enter")
-    visitor.forgiven = ("404",)
     await expect(page.locator(".jobs [role=alert]")).to_contain_text("There is no job")
 
 

@@ -34,7 +34,7 @@ async def test_also_if_it_was_found_where_it_was_before(server: Server) -> None:
                 await node.is_ready()
 
                 async def is_forgotten() -> bool:
-                    return ("node-1", held.epoch) not in desk.neighbours._holders
+                    return await desk.neighbours.holder("node-1", held.epoch) == "there"
 
                 await eventually(is_forgotten)
                 placed = await here.dispatch("room-2")

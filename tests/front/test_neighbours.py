@@ -21,15 +21,20 @@ from lingua_scheduler.flows.relay import relay
 from lingua_scheduler.flows.save_session import save_session
 from lingua_scheduler.flows.started import started
 from lingua_scheduler.front.ask import Ask
+from lingua_scheduler.front.directory import Directory
 from lingua_scheduler.front.hearing import Hearing
 from lingua_scheduler.front.letters import Letters
+from lingua_scheduler.front.neighbours import Neighbours
 from lingua_scheduler.protocol.errors import CloseCode
 from lingua_scheduler.views.job import Job, read_job
 from tests.support.mail import arrive, die
+from tests.support.meddling import meddled
 from tests.support.nodes import PLAIN, TRACE, Stage
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from lingua_scheduler.core.records import Event
     from lingua_scheduler.front.desk import Desk
     from tests.support.world import World
@@ -83,6 +88,27 @@ async def here(world: World) -> Instance:
 def there(world: World, here: Instance) -> Instance:
     del here
     return Instance(world, "there")
+
+
+async def test_where_a_node_was_before_it_moved_is_not_remembered(world: World) -> None:
+    """Whoever was asked for it had read that a moment ago, when he heard that it has moved."""
+    await register(world.engine, CELL, "n1", connection=new_connection("before"), semantic_langs=["en", "zh"])
+    read, moves = asyncio.Event(), asyncio.Event()
+
+    async def later(run: Callable[[], Awaitable[object]]) -> object:
+        answer = await run()
+        read.set()
+        await moves.wait()
+        return answer
+
+    here = Neighbours(meddled(world.engine, node=later), Directory(world.engine, CELL), "here")
+    asking = asyncio.create_task(here.holder("n1"))
+    await read.wait()
+    await register(world.engine, CELL, "n1", connection=new_connection("after"), semantic_langs=["en", "zh"])
+    here.has_moved("n1", "")
+    moves.set()
+    assert await asking == "before"
+    assert await here.holder("n1") == "after"
 
 
 async def test_names_say_whose_they_are() -> None:

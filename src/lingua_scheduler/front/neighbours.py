@@ -53,6 +53,8 @@ class Neighbours:
         self._asked_s = -_ASK_AGAIN_S
         #: Which instance holds the socket of which node, of which epoch; and until when that is believed.
         self._holders: dict[tuple[str, str], tuple[str, float]] = {}
+        #: How often somebody was forgotten: who was asked for before that may be known from before.
+        self._forgotten = 0
 
     def know(self, instances: Iterable[str]) -> None:
         """These are there."""
@@ -69,6 +71,7 @@ class Neighbours:
         known, until_s = self._holders.get((node_id, epoch), ("", 0.0))
         if clock() < until_s:
             return known
+        forgotten = self._forgotten
         node = await self._directory.at_home(node_id, lambda cell: read_node(self._engine, cell, node_id))
         if isinstance(node, Refusal) or epoch not in {"", node.record.epoch}:
             return None
@@ -81,12 +84,14 @@ class Neighbours:
             return POLLS
         if len(self._holders) >= _MAX_HOLDERS:
             self._holders.clear()
-        self._holders[node_id, epoch] = found, clock() + _HOLDS_S
+        if forgotten == self._forgotten:
+            self._holders[node_id, epoch] = found, clock() + _HOLDS_S
         return found
 
     def forget_holder(self, node_id: str, epoch: str) -> None:
         """The node may have moved: next time the engine is asked."""
         self._holders.pop((node_id, epoch), None)
+        self._forgotten += 1
 
     def has_moved(self, node_id: str, epoch: str) -> None:
         """The node has another connection than it had, wherever that is."""
