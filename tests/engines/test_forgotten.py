@@ -67,8 +67,8 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 @asynccontextmanager
 async def serving(engine: Engine) -> AsyncIterator[House]:
-    # A job whose end was forgotten keeps its slot until its time is over.
-    limits = {"jobs.reservation_ttl_ms": 2_000, "jobs.run_timeout_ms": 3_000}
+    # A job whose end was forgotten keeps its slot until its time is over, and then as long as it may still be there.
+    limits = {"jobs.reservation_ttl_ms": 2_000, "jobs.run_timeout_ms": 3_000, "nodes.limbo_ttl_ms": 6_000}
     async with House(engine.place.url, **limits).open() as house:
         yield house
 

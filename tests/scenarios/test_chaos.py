@@ -28,16 +28,8 @@ LASTS_S = 4.0
 
 @pytest.mark.parametrize(("seed", "engine"), [(52, "embedded"), (71, "sentinel"), (56, "cluster")])
 async def test_nothing_is_lost_oversold_or_left_behind(seed: int, engine: EngineKind, tmp_path: Path) -> None:
-    """The bounds of what comes after a storm are those of the product, and looked at on one of the engines."""
-    run = Run(
-        seed=seed,
-        engine=engine,
-        scale=SMALL,
-        lasts_s=LASTS_S,
-        mode="liveness",
-        keep=tmp_path,
-        exam=engine == "embedded",
-    )
+    """How soon all is well after a storm is looked at where there is room for it: `./dev chaos`."""
+    run = Run(seed=seed, engine=engine, scale=SMALL, lasts_s=LASTS_S, mode="liveness", keep=tmp_path, exam=False)
     outcome = await run.play()
     assert not outcome.violations, "\n".join((f"seed {seed} on {engine}", *stories(outcome)))
     found = figures(outcome)
