@@ -299,6 +299,7 @@ class Door:
             send,
             writable=lingua["writable"],
             round_trip_ms=lingua["round_trip_ms"],
+            return_ms=self._desk.sockets.return_ms,
             opened_ms=lingua["opened_ms"],
             trace_id=trace.id,
         )

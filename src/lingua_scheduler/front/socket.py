@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
 MAX_QUEUED: Final = 256
 #: After a restart everybody is told another time to come back, so that they do not come all at once: so soon at the
-#: earliest, and spread over so long. Nodes come back within their grace.
-RETURN_MS: Final = 500
+#: earliest, for there are other instances, and spread over so long for each of them, up to the most. A few nodes, which
+#: may be all that there are, are back before anybody misses them.
+RETURN_MS: Final = 50
+RETURN_EACH_MS: Final = 2
 RETURN_SPREAD_MS: Final = 2_500
 #: What a close may say, in bytes.
 _MAX_REASON_BYTES: Final = 123
@@ -50,6 +52,7 @@ class Socket:
         *,
         writable: asyncio.Event,
         round_trip_ms: Callable[[], float | None],
+        return_ms: Callable[[], int] = lambda: RETURN_MS,
         opened_ms: int = 0,
         trace_id: str | None = None,
         max_bytes: int = MAX_QUEUED_BYTES,
@@ -57,14 +60,15 @@ class Socket:
     ) -> None:
         """`writable` is set while the transport takes more without keeping much of it.
 
-        `round_trip_ms` says how long the last ping took that was answered; None: none was yet. `opened_ms`: when the
-        handshake came, by the engine's clock.
+        `round_trip_ms` says how long the last ping took that was answered; None: none was yet. `return_ms`: after how
+        long the peer of a restart is to come back. `opened_ms`: when the handshake came, by the engine's clock.
         `trace_id`: of a close that has none of its own.
         """
         self._receive = receive
         self._send = send
         self._writable = writable
         self._round_trip_ms = round_trip_ms
+        self._return_ms = return_ms
         self.opened_ms = opened_ms
         #: What was received last was said after that, by the engine's clock, however long it was under way or lay here.
         self.said_after_ms = opened_ms
@@ -194,7 +198,7 @@ class Socket:
         if self.is_closed:
             return
         if code is CloseCode.RESTART and after_ms is None:
-            after_ms = RETURN_MS + secrets.randbelow(RETURN_SPREAD_MS)
+            after_ms = self._return_ms()
         last_word = farewell(code, detail, trace_id or self._trace_id, after_ms)
         if last_word is not None:
             self.write(encode(last_word).decode())
@@ -232,6 +236,10 @@ class Sockets:
 
     def __iter__(self) -> Iterator[tuple[str, Socket]]:
         return iter([(kind, socket) for socket, kind in self._kind_of.items()])
+
+    def return_ms(self) -> int:
+        """After how long one of so many is to come back. Each is told another time, or nearly."""
+        return RETURN_MS + secrets.randbelow(min(1 + RETURN_EACH_MS * len(self._kind_of), RETURN_SPREAD_MS))
 
     def add(self, socket: Socket, kind: str) -> None:
         """One is open."""
