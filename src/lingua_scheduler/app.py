@@ -136,7 +136,7 @@ async def reach_engine(settings: Settings) -> AsyncIterator[tuple[Engine, Embedd
         engine = await Engine.connect(
             url,
             settings.engine.key_prefix,
-            msgspec.msgpack.encode(settings.rules()),
+            msgspec.msgpack.encode(settings.rules().of_one_cell()),
             timeout_ms=settings.engine.call_timeout_ms,
             replication=replication_of(settings),
         )
@@ -167,8 +167,12 @@ async def begin_cell(engine: Engine, cell: str) -> int:
 @asynccontextmanager
 async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[Tender]:
     """The loops that every cell needs; what the relayer brings goes to whoever waits for a job, and to `hand_over`."""
+    guests = Guests(app.directory, app.submitter.routes)
 
     async def hear(event: Event) -> None:
+        if event.kind == "stranded":
+            await guests.seek(event)
+            return
         app.submitter.hear(event)
         await hand_over(event)
         app.chronicler.hear(event)
@@ -190,9 +194,14 @@ async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[Tender]:
         relay_ms=loops.relay_interval_ms,
         hand_over=hear,
     )
-    guests = Guests(app.directory, app.submitter.routes)
     guests.has_news = tender.has_news
-    app.directory.has_grown = tender.wake
+
+    def allow_hopes() -> None:
+        if not app.directory.is_one:
+            app.engine.obey(msgspec.msgpack.encode(app.settings.rules()))
+
+    allow_hopes()
+    app.directory.on_growth += [allow_hopes, tender.wake]
     async with tender, Usher(loops.sweep_interval_ms, guests.look), app.marker:
         yield tender
 
@@ -344,12 +353,7 @@ async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Servi
             Broadcaster(settings.loops.live_interval_ms, partial(desk.live.step, desk)),
         ):
             desk.delivery.has_news = tender.has_news
-
-            def has_grown() -> None:
-                tender.wake()
-                watcher.wake()
-
-            app.directory.has_grown = has_grown
+            app.directory.on_growth.append(watcher.wake)
             door = Door(desk, ROUTES, serve_node=serve_node, serve_session=serve_session, serve_live=serve_live)
             async with Server(door, bound, settings.server, desk.close) as server:
                 try:

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from lingua_scheduler.core.records import Event
+from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.drain import drain
+from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.route import route
 from lingua_scheduler.front.directory import Directory
 from lingua_scheduler.front.guests import Guests, tell_other_cell
 from lingua_scheduler.front.routes import RouteBook
+from lingua_scheduler.views.cell import read_cell
 from tests.support.guests import THERE, check, join_in, mail, strand
 from tests.support.logs import told
-from tests.support.stage import A, calls
+from tests.support.stage import A, calls, place
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.records import JobRecord
     from tests.support.world import World
+
+
+#: As instances of a fleet of several cells obey them.
+HOPES = msgspec.msgpack.encode(Rules(elsewhere_ms=200))
 
 
 class Fleet:
@@ -64,6 +72,35 @@ async def test_a_job_that_lost_its_node_gets_one_of_another_cell(fleet: Fleet) -
     job = await fleet.job()
     assert (job.state, job.attempt, job.node, job.cell) == ("RESERVED", 2, "far", THERE)
     assert fleet.news == [A]
+
+
+async def test_whoever_hears_that_it_lost_its_node_asks_at_once(fleet: Fleet) -> None:
+    await fleet.open()
+    fleet.world.engine.obey(HOPES)
+    await join_in(fleet.world, CELL, "near")
+    await place(fleet.world, A)
+    await fail(fleet.world.engine, A, 1, "near", reason="broken")
+    (stranded,) = [event for event in await mail(fleet.world, CELL) if event.kind == "stranded"]
+    for _ in range(2):
+        await fleet.guests.seek(stranded)
+        job = await fleet.job()
+        assert (job.state, job.attempt, job.node, job.cell) == ("RESERVED", 2, "far", THERE)
+
+
+async def test_a_third_cell_is_asked_before_it_goes_back(fleet: Fleet) -> None:
+    """The second one has room for its pair, but not for this job."""
+    await fleet.open()
+    await join_in(fleet.world, "c2", "third")
+    await route(fleet.world.engine, "c2", ["en:zh"])
+    await fleet.directory.read()
+    fleet.world.engine.obey(HOPES)
+    await join_in(fleet.world, CELL, "near")
+    await place(fleet.world, A, wanted=Wanted(exclude_node_ids=["far"]))
+    await fail(fleet.world.engine, A, 1, "near", reason="broken")
+    (stranded,) = [event for event in await mail(fleet.world, CELL) if event.kind == "stranded"]
+    await fleet.guests.seek(stranded)
+    job = (await read_cell(fleet.world.engine, CELL)).jobs[A]  # type: ignore[union-attr] # it is named
+    assert (job.state, job.node, job.cell) == ("RESERVED", "third", "c2")
 
 
 async def test_a_fleet_of_one_cell_asks_nobody(fleet: Fleet) -> None:

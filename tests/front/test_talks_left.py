@@ -11,6 +11,7 @@ import pytest
 from lingua_scheduler.core.audio_ref import audio_ref_of
 from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.front.socket import RETURN_MS
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.cell import read_cell
 from tests.support.doors import PATIENCE_S
@@ -233,7 +234,7 @@ async def test_whoever_comes_in_while_an_instance_begins_to_stop_is_sent_elsewhe
 
         monkeypatch.setattr(stage, name, just_then)
         refused = await late.begin(**({"resume_token": ann.token} if comes_back else {}))
-        assert (refused["error"], refused["retry_after_ms"] >= 500) == ("SHUTTING_DOWN", True)
+        assert (refused["error"], refused["retry_after_ms"] >= RETURN_MS) == ("SHUTTING_DOWN", True)
         assert await late.closed() == 1012
     async with open_instance(server.url) as other, client(other) as again:
         other.desk.engine.prefix = instance.desk.engine.prefix

@@ -48,7 +48,7 @@ TIMEOUT_MS: Final = 60_000
 LIMITS: Final = Limits(timeout_ms=TIMEOUT_MS, max_retry=10)
 
 #: What may happen meanwhile.
-MISFORTUNES: Final = ("cancel", "expire", "home", "lost", "unsaid", "undo", "mail", "done", "fail")
+MISFORTUNES: Final = ("cancel", "expire", "home", "back", "lost", "unsaid", "undo", "mail", "done", "fail")
 
 
 class Mover:
@@ -102,6 +102,10 @@ class Story:
         await sweep_all(self.world)
 
     async def _home(self) -> None:
+        await join_in(self.world, CELL, "new")
+
+    async def _back(self) -> None:
+        """The node that had it is there again."""
         await join_in(self.world, CELL, "near")
 
     async def _lost(self) -> None:
@@ -133,15 +137,15 @@ class Story:
         return "far" in (await cells(self.world))[THERE].nodes
 
     async def _signs_of_life(self) -> None:
-        """Both nodes speak: they accept what they have; what they are told to stop they have stopped."""
+        """All nodes speak: they accept what they have; what they are told to stop they have stopped."""
         found = await cells(self.world)
-        for cell, node_id in ((CELL, "near"), (THERE, "far")):
+        for cell, node_id in ((CELL, "near"), (CELL, "new"), (THERE, "far")):
             held = found[cell]
             running = [
                 (job_id, int(attempt))
                 for lease in held.leases
-                for _, job_id, attempt in [lease.split(":")]
-                if lease not in held.limbo
+                for holder, job_id, attempt in [lease.split(":")]
+                if holder == node_id and lease not in held.limbo
             ]
             if node_id in held.nodes:
                 await heartbeat(self.world.engine, cell, node_id, running=running)
@@ -178,6 +182,7 @@ class Story:
         await deliver_mail(self.world)
         await leave(self.world.engine, THERE, "far")
         await leave(self.world.engine, CELL, "near")
+        await leave(self.world.engine, CELL, "new")
         self.world.now_ms += TIMEOUT_MS
         await sweep_all(self.world)
         for cell in (CELL, THERE):
@@ -221,7 +226,8 @@ STORIES: Final = {
 async def world(server: Server) -> AsyncIterator[World]:
     """A world in which what has ended is soon forgotten: thousands of stories are told in it."""
     world = World()
-    await world.open(server.url, Rules(result_ttl_ms=2 * TIMEOUT_MS, job_record_ttl_ms=2 * TIMEOUT_MS))
+    rules = Rules(result_ttl_ms=2 * TIMEOUT_MS, job_record_ttl_ms=2 * TIMEOUT_MS, elsewhere_ms=200)
+    await world.open(server.url, rules)
     yield world
     await world.check()
     await world.close()

@@ -77,7 +77,7 @@ def test_the_scripts_obey_the_settings_of_the_same_name() -> None:
 
 
 def test_the_defaults_of_the_settings_and_of_the_rules_are_the_same() -> None:
-    assert Settings().rules() == Rules()
+    assert Settings().rules().of_one_cell() == Rules()
 
 
 def test_settings_cannot_be_changed() -> None:

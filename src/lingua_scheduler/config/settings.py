@@ -308,6 +308,12 @@ class Jobs(Section):
         le=30 * DAY,
         description="How long a job is remembered after its client confirmed it.",
     )
+    elsewhere_ms: int = Field(
+        default=200,
+        ge=0,
+        le=10_000,
+        description="How long a retry hopes for a node in another cell before it goes back to one that had it.",
+    )
     claim_lease_ms: int = Field(
         default=90_000,
         ge=1_000,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Self
+
+import msgspec
+
 from lingua_scheduler.core.records import Record
 
 
@@ -36,9 +40,14 @@ class Rules(Record, frozen=True):
     max_groups: int = 256
     max_waiting: int = 4_096
     relay_lease_ms: int = 1_000
+    elsewhere_ms: int = 0
     claim_lease_ms: int = 90_000
     binding_ttl_ms: int = 60_000
     pairing_ttl_ms: int = 300_000
     presence_ttl_ms: int = 10_000
     inbox_max: int = 10_000
     letter_lease_ms: int = 60_000
+
+    def of_one_cell(self) -> Self:
+        """The same where there is no other cell in which a retry could hope for a node."""
+        return msgspec.structs.replace(self, elsewhere_ms=0)

@@ -48,13 +48,15 @@ def is_live(cell: Cell, pair: str) -> bool:
 
 
 def could_go(cell: Cell, node_id: str, job_id: str) -> bool:
-    """Whether a node could take a job if it had room. A suspect that had it need not."""
+    """Whether a node could take a job if it had room. A suspect that had it need not, nor one while the job hopes."""
     node, ticket = cell.nodes[node_id], cell.tickets[job_id]
     group, wish = node.group, ticket.wish
     if not group or node_id in wish.excluded or (wish.strict and node_id != wish.named):
         return False
-    had = {past.node for past in cell.jobs[job_id].past.attempts}
-    if node.standing == Standing.suspect and node_id in had and not wish.strict:
+    job = cell.jobs[job_id]
+    had = {past.node for past in job.past.attempts}
+    hopes = job.state == "RETRYING" and cell.due.get(f"j:{job_id}", 0) < job.deadline_at_ms
+    if node_id in had and not wish.strict and (hopes or node.standing == Standing.suspect):
         return False
     waived = PRIVATE if node_id == wish.named else 0
     if fits(cell, group, ticket.pair, ticket, waived):

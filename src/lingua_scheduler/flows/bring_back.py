@@ -27,14 +27,17 @@ _BRING_BACK: Final = Face[BroughtBack | Stays]("flows/bring_back", BroughtBack, 
 
 
 async def bring_back(
-    engine: Engine, job_id: str, attempt_id: int, early: str = "", late: str = ""
+    engine: Engine, job_id: str, attempt_id: int, early: str = "", late: str = "", *, asks_on: bool = False
 ) -> BroughtBack | Stays | Refusal:
-    """The cell that was asked has no node for this attempt. Or lost it: by `late` if the node had accepted."""
+    """The cell that was asked has no node for this attempt. Or lost it: by `late` if the node had accepted.
+
+    `asks_on`: another will be asked, so the job does not yet go back to a node that had it.
+    """
     try:
         home, attempt = check_guest(job_id, attempt_id)
         causes = [check_end(name, value, WITHOUT_RESULT) for name, value in (("early", early), ("late", late))]
     except Invalid as invalid:
         return invalid.refusal
-    answer = await _BRING_BACK(engine, home, pack((*attempt, *causes)))
+    answer = await _BRING_BACK(engine, home, pack((*attempt, *causes, asks_on)))
     assert isinstance(answer, BroughtBack | Stays)  # noqa: S101 - it refuses nothing
     return answer

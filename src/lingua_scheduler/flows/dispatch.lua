@@ -95,6 +95,7 @@ for i = 3, #ARGV, 2 do
           redis.call("HSET", KEY.jobs, job_id .. ":payload", body)
         end
         join_queue(job_id, job, ticket, "WAITING", now + ticket[TICKET.wait_ms])
+        tally("wait.first", 1)
         waits, waits_for = job, ticket
       else
         -- include: tally_refusal

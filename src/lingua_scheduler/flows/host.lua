@@ -17,7 +17,7 @@ for i = 3, #ARGV do
   if not guest and now < deadline then
     local job = NEW.job
     job[JOB.seed], ticket[TICKET.fallback] = seed, ""
-    local node_id, node, choice, reasons = find_node(groups_for(ticket, 0), job, ticket, had, now)
+    local node_id, node, choice, reasons = find_node(groups_for(ticket, 0), job, ticket, had, {}, now)
     guest = NEW.guest
     guest[GUEST.deadline_at_ms] = deadline
     if node_id and take_slot(node_id, node, name, now) then

@@ -51,8 +51,8 @@ class Directory:
         self._telling: set[asyncio.Task[None]] = set()
         #: How many nodes came in by this instance, by how, and how many were refused, by code.
         self.registrations: Counter[str] = Counter()
-        #: Told of each cell that was not known before.
-        self.has_grown: Callable[[], None] = _nobody
+        #: Called for each cell that was not known before.
+        self.on_growth: list[Callable[[], None]] = []
 
     async def read(self) -> None:
         """Which cells there are by now."""
@@ -80,7 +80,8 @@ class Directory:
         known = {*self.cells, *cells}
         if len(known) > len(self.cells):
             self.cells = tuple(sorted(known, key=lambda cell: (len(cell), cell)))
-            self.has_grown()
+            for told in self.on_growth:
+                told()
 
     @property
     def is_one(self) -> bool:
@@ -137,10 +138,6 @@ class Directory:
     def forget_home(self, node_id: str) -> None:
         """The node has left."""
         self.homes.pop(node_id, None)
-
-
-def _nobody() -> None:
-    pass
 
 
 async def _quietly(telling: Coroutine[Any, Any, object]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from lingua_scheduler.core.ids import cell_of
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.bring_back import bring_back
@@ -68,20 +69,34 @@ class Guests:
             return
         self._cursors[cell] = page.cursor
         for job_id, name in page.jobs:
-            if monotonic() >= self._asked.get(job_id, (0.0, 0.0))[0]:
-                pair = Pair.parse(name)
-                await self._routes.look_at(pair)
-                other = self._routes.with_room(pair, but=cell)
-                if other is not None:
-                    await self._ask(job_id, pair, other)
+            await self._find(job_id, Pair.parse(name))
 
-    async def _ask(self, job_id: str, pair: Pair, cell: str) -> None:
-        """The three steps. If one is not made, the home's due-list undoes those before it."""
-        wait_s = min(2 * self._asked.get(job_id, (0.0, _AGAIN_S / 2))[1], _MOST_S)
-        self._asked[job_id] = monotonic() + wait_s, wait_s
+    async def seek(self, event: Event) -> None:
+        """A job has just lost its node, and there is no other at home: that one need not wait for the next look."""
+        await self._find(event.job, Pair.parse(event.detail))
+
+    async def _find(self, job_id: str, pair: Pair) -> None:
+        """Ask one cell after the other, of those that had room when they were last looked at."""
+        asked = self._asked.get(job_id, (0.0, _AGAIN_S / 2))
+        if monotonic() < asked[0]:
+            return
+        await self._routes.look_at(pair)
+        home = cell_of(job_id)
+        other = self._routes.with_room(pair, but=home)
+        if other is not None:
+            wait_s = min(2 * asked[1], _MOST_S)
+            self._asked[job_id] = monotonic() + wait_s, wait_s
+        while other is not None:
+            other = await self._ask(job_id, pair, home, other)
+
+    async def _ask(self, job_id: str, pair: Pair, home: str, cell: str) -> str | None:
+        """The three steps; and which cell is to be asked next, if this one has nobody.
+
+        If one is not made, the home's due-list undoes those before it.
+        """
         sent = await send_out(self._engine, job_id, cell)
         if not isinstance(sent, SentOut):
-            return
+            return None
         asked = (sent.attempt_id, sent.deadline_at_ms, sent.seed, sent.had, sent.ticket)
         there = await host(self._engine, cell, job_id, *asked)
         if isinstance(there, Hosted):
@@ -90,7 +105,10 @@ class Guests:
             self.has_news(job_id)
         elif isinstance(there, TurnedAway):
             self._routes.refused(pair, cell)
-            await bring_back(self._engine, job_id, sent.attempt_id)
+            other = self._routes.with_room(pair, but=home)
+            await bring_back(self._engine, job_id, sent.attempt_id, asks_on=other is not None)
+            return other
+        return None
 
 
 async def tell_other_cell(engine: Engine, event: Event) -> None:

@@ -73,7 +73,7 @@ class Engine:
         """
         self.prefix = prefix
         self._carrier = carrier
-        self._rules = b"$%d\r\n%b\r\n" % (len(rules), rules)
+        self.obey(rules)
         self._clock = clock
         self._max_batch = max_batch
         self._loop = asyncio.get_running_loop()
@@ -116,6 +116,10 @@ class Engine:
             await carrier.close()
             raise
         return cls(carrier, prefix, rules, clock, max_batch=max_batch, replication=replication)
+
+    def obey(self, rules: bytes) -> None:
+        """Give every script these from now on."""
+        self._rules = b"$%d\r\n%b\r\n" % (len(rules), rules)
 
     async def __aenter__(self) -> Self:
         return self

@@ -265,6 +265,20 @@ async def test_the_only_node_of_a_cell_dies_and_its_job_ends_in_another_cell(fle
     await fleet.finish(again, fleet.here)
 
 
+async def test_a_node_fails_a_job_and_has_room_and_another_cell_gets_it(fleet: Fleet) -> None:
+    held, other = await fleet.part()
+    refused = await fleet.here.dispatch("one-too-many", status=503, src_lang="is", tgt_lang="fo")
+    assert refused["error"] == "ALL_CANDIDATES_FULL_OR_FAILED", "and so the first door knows both cells"
+    await fleet.send_result(other)
+    await fleet.is_free("far")
+    near, far = fleet.nodes["near"], fleet.nodes["far"]
+    await near.result(await near.job(job_id=held["job_id"]), success=False)
+    job = await far.job(job_id=held["job_id"])
+    await far.result(job)
+    ended = await fleet.here.ended(held["job_id"])
+    assert (ended["state"], ended["node_id"]) == ("FINISHED", "far")
+
+
 @pytest.mark.parametrize("steps", [1, 2], ids=["asked", "hosted"])
 async def test_who_asked_for_a_node_elsewhere_dies_and_another_asks_again(fleet: Fleet, steps: int) -> None:
     """All nodes of the pair are taken while the one who will die asks: nobody is faster.

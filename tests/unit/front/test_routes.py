@@ -60,7 +60,7 @@ async def test_a_job_begins_where_there_is_room_or_in_the_first_cell_if_nobody_k
 async def test_a_version_that_goes_back_is_a_directory_that_has_lost_something() -> None:
     directory = Directory(cast("Engine", None), "c0")
     grown: list[tuple[str, ...]] = []
-    directory.has_grown = lambda: grown.append(directory.cells)
+    directory.on_growth.append(lambda: grown.append(directory.cells))
     assert not await directory.learn(Routes(7, [("c10", 1), ("c2", 1), ("c0", 1)], []), "")
     assert grown[-1] == ("c0", "c2", "c10")
     assert await directory.learn(Routes(6, [], []), "")

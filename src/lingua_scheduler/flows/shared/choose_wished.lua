@@ -29,7 +29,7 @@ local function choose_wished(groups, job, ticket, had, owed, now, reasons)
     if wished ~= "" and (wished == named or not strict) then
       local node, why = could_take(wished, ticket, wished == named and LACK.private or 0)
       if node and is_owed[wished] then
-        node, why = nil, STANDING.names[STANDING.full + 1]
+        node, why = nil, had_it[wished] and "seen" or STANDING.names[STANDING.full + 1]
       end
       if node and not is_avoided[wished] then
         return with(wished)

@@ -1,8 +1,8 @@
--- Choose a node for a job, as `choose` does; but one that has not yet served all who wait for it is theirs. More than
--- so many are not asked. If there is none, the next choice is drawn as if this one had not been.
+-- Choose a node for a job, as `choose` does, and none of `banned`; but one that has not yet served all who wait for it
+-- is theirs. More than so many are not asked. If there is none, the next choice is drawn as if this one had not been.
 -- include: choose
-local function find_node(groups, job, ticket, had, now)
-  local owed, seed, is_owed = {}, job[JOB.seed], nil
+local function find_node(groups, job, ticket, had, banned, now)
+  local owed, seed, is_owed = { unpack(banned) }, job[JOB.seed], nil
   local node_id, node, choice, reasons
   for _ = 1, 64 do
     node_id, node, choice, reasons = choose(groups, job, ticket, had, owed, now)

@@ -1,7 +1,8 @@
 -- Who waits first for a node: in the line of its group, where all can go to it; in the other line of its group, where
 -- some cannot; in the line of those that name it; and in the lists of those who may go to their fallback now. A job
--- does not go back to a node that is too doubtful, unless it insists or most are.
--- include: ticket_of, wants_of, fitting_groups, is_fit, is_doubtful, fallen_lists
+-- does not go back to a node that is too doubtful, unless it insists or most are, nor while it hopes for one in another
+-- cell.
+-- include: ticket_of, wants_of, fitting_groups, is_fit, is_doubtful, had_by, hopes, fallen_lists
 local function first_waiting(node_id, node, now)
   local first, group, known = nil, node[NODE.group], {}
 
@@ -15,14 +16,16 @@ local function first_waiting(node_id, node, now)
   end
 
   local function comes_back(job_id, ticket)
-    if is_doubtful(node, now) then
-      -- include: had_by, groups_for, is_panic
-      for _, had in ipairs(had_by(cmsgpack.unpack(redis.call("HGET", KEY.jobs, job_id)))) do
-        if had == node_id then
-          return not once("panic?", ticket, function()
-            return is_panic(groups_for(ticket, 0))
-          end)
+    local job = cmsgpack.unpack(redis.call("HGET", KEY.jobs, job_id))
+    for _, had in ipairs(had_by(job)) do
+      if had == node_id then
+        if hopes(job_id, job) then
+          return true
         end
+        -- include: groups_for, is_panic
+        return is_doubtful(node, now) and not once("panic?", ticket, function()
+          return is_panic(groups_for(ticket, 0))
+        end)
       end
     end
     return false

@@ -1,7 +1,6 @@
 -- A job without a node waits for the flow that frees one, until `until_ms` at most.
--- include: queue_places, tally
+-- include: queue_places
 local function join_queue(job_id, job, ticket, state, until_ms)
-  tally(state == "WAITING" and "wait.first" or "wait.again", 1)
   job[JOB.state] = state
   redis.call("HSET", KEY.jobs, job_id, cmsgpack.pack(job))
   redis.call("ZADD", KEY.due, until_ms, "j:" .. job_id)

@@ -1,5 +1,5 @@
 -- The current attempt failed: the job goes to another node, or ends. Gives the note on the attempt that says which.
--- include: ticket_of, past_of, close_attempt, place_again, end_job
+-- include: ticket_of, past_of, close_attempt, place_again, tally, post, end_job
 local function move_on(job_id, job, cause, reason, now, rules)
   local ticket = ticket_of(job_id)
   local past = past_of(job)
@@ -22,7 +22,16 @@ local function move_on(job_id, job, cause, reason, now, rules)
 
   local entry = close_attempt(job_id, job, cause, state, now, rules)
   if state == "RETRYING" then
-    place_again(job_id, job, ticket, entry, now)
+    local wishes, hopes_ms = ticket[TICKET.wishes][1], rules[RULE.elsewhere_ms]
+    if wishes and wishes[WISHES.strict] == 1 then
+      hopes_ms = 0
+    end
+    if not place_again(job_id, job, ticket, entry, hopes_ms > 0 and now + hopes_ms or 0, now) then
+      tally("wait.again", 1)
+      if hopes_ms > 0 then
+        post("stranded", job_id, job[JOB.attempt], "", "", ticket[TICKET.pair], now)
+      end
+    end
   else
     past[PAST.reason] = why
     end_job(job_id, job, state, why, rules[RULE.result_ttl_ms], now)

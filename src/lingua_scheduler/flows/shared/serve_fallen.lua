@@ -1,6 +1,6 @@
 -- A node fell: jobs whose pair nobody serves any more may go to the fallback, in order. At most 64 of them a visit; the
 -- due-list comes back for the rest. Says how many went. Those whose fallback has no room are passed over whole.
--- include: ticket_of, fallen_lists, groups_of, room_in, place, queue_places
+-- include: ticket_of, fallen_lists, groups_of, room_in, hopes, had_by, place, queue_places
 local function serve_fallen(now)
   local waiting, served, hopeless = {}, 0, {}
   for _, fallen in ipairs(fallen_lists()) do
@@ -23,7 +23,7 @@ local function serve_fallen(now)
       end
       local job = cmsgpack.unpack(redis.call("HGET", KEY.jobs, job_id))
       local places = queue_places(job_id, job, ticket)
-      if place(job_id, job, ticket, nil, now) then
+      if place(job_id, job, ticket, nil, hopes(job_id, job) and had_by(job) or {}, now) then
         redis.call("ZREM", KEY.queue, unpack(places))
         served = served + 1
       elseif #ticket[TICKET.wishes] == 0 and job[JOB.attempt] == 0 then

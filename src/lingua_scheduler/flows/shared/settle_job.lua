@@ -15,11 +15,10 @@ local function settle_job(job_id, now, rules)
     return
   end
   if job[JOB.state] == "RETRYING" then
-    -- include: take_back
-    -- Whoever asked another cell for a node has not come back with one in time.
+    -- include: take_back, look_home
+    -- Whoever asked another cell for a node has not come back with one in time, or nobody has asked.
     take_back(job_id, job, now)
-    redis.call("HSET", KEY.jobs, job_id, cmsgpack.pack(job))
-    redis.call("ZADD", KEY.due, deadline, "j:" .. job_id)
+    look_home(job_id, job, 0, now)
     return
   end
   local cause, over_at, look_at = CAUSE.run_timeout, job[JOB.accepted_at_ms] + run_ms, deadline
