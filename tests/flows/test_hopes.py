@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from lingua_scheduler.core.limits import Limits
@@ -64,6 +65,12 @@ async def test_it_hopes_for_a_while_and_then_goes_back(world: World) -> None:
     assert (job.state, job.attempt, job.node) == ("RESERVED", 2, "near")
     assert job.past.reasons == ["waited", "again"]
     assert (await check(world))[CELL].queue == []
+
+
+async def test_however_short_it_hopes_others_are_told(make_world: MakeWorld) -> None:
+    world = await make_world(Rules(elsewhere_ms=1))
+    await break_down(world)
+    assert [event.kind for event in await mail(world, CELL)].count("stranded") == 1
 
 
 async def test_where_there_is_no_other_cell_it_goes_back_at_once(make_world: MakeWorld) -> None:
@@ -141,6 +148,15 @@ async def test_who_will_ask_a_third_cell_hopes_on(world: World) -> None:
     assert await bring_back(world.engine, A, asked.attempt_id, asks_on=True) == BroughtBack("RETRYING")
     assert await due_of(world) == T0 + 100 + HOPES_MS
     assert (await job_of(world)).cell == ""
+
+
+async def test_whoever_does_not_let_it_hope_lets_it_go_back_at_once(world: World) -> None:
+    """As an instance does that does not know of other cells yet."""
+    await break_down(world)
+    asked = await sent(world)
+    world.engine.obey(msgspec.msgpack.encode(Rules()))
+    assert await bring_back(world.engine, A, asked.attempt_id, asks_on=True) == BroughtBack("RESERVED")
+    assert (await job_of(world)).node == "near"
 
 
 async def test_who_dies_after_asking_costs_a_lease_and_then_it_goes_back(world: World) -> None:

@@ -16,7 +16,7 @@ for i = 3, #ARGV do
   if job and job[JOB.cell] ~= "" and job[JOB.ended_at_ms] == 0 then
     if job[JOB.state] == "RETRYING" and job[JOB.asked] == attempt then
       job[JOB.cell] = ""
-      look_home(job_id, job, asks_on and now + rules[RULE.elsewhere_ms] or 0, now)
+      look_home(job_id, job, asks_on and now + rules[RULE.elsewhere_ms] or now, now)
       answer = { "BROUGHT_BACK", job[JOB.state] }
     elseif job[JOB.state] ~= "RETRYING" and job[JOB.attempt] == attempt and late ~= "" then
       local cause = CAUSE.named[SOURCES.ACCEPTED[job[JOB.state]] and early or late]

@@ -26,7 +26,7 @@ local function move_on(job_id, job, cause, reason, now, rules)
     if wishes and wishes[WISHES.strict] == 1 then
       hopes_ms = 0
     end
-    if not place_again(job_id, job, ticket, entry, hopes_ms > 0 and now + hopes_ms or 0, now) then
+    if not place_again(job_id, job, ticket, entry, now + hopes_ms, now) then
       tally("wait.again", 1)
       if hopes_ms > 0 then
         post("stranded", job_id, job[JOB.attempt], "", "", ticket[TICKET.pair], now)

@@ -18,7 +18,7 @@ local function settle_job(job_id, now, rules)
     -- include: take_back, look_home
     -- Whoever asked another cell for a node has not come back with one in time, or nobody has asked.
     take_back(job_id, job, now)
-    look_home(job_id, job, 0, now)
+    look_home(job_id, job, now, now)
     return
   end
   local cause, over_at, look_at = CAUSE.run_timeout, job[JOB.accepted_at_ms] + run_ms, deadline
@@ -34,7 +34,7 @@ local function settle_job(job_id, now, rules)
     local told_at = tonumber(redis.call("HGET", KEY.counts, "listening") or 0)
     local in_grace = node and node[NODE.away_until_ms] > 0 and node[NODE.lost_at_ms] == 0
     if in_grace or now < told_at then
-      local stays_until = math.max(told_at, node and node[NODE.away_until_ms] or 0, now)
+      local stays_until = math.max(told_at, node and node[NODE.away_until_ms] or now, now)
       redis.call("ZADD", KEY.due, math.min(stays_until, deadline), "j:" .. job_id)
       return
     end
