@@ -29,7 +29,7 @@ LASTS_S = 4.0
 @pytest.mark.parametrize(("seed", "engine"), [(52, "embedded"), (71, "sentinel"), (56, "cluster")])
 async def test_nothing_is_lost_oversold_or_left_behind(seed: int, engine: EngineKind, tmp_path: Path) -> None:
     """How soon all is well after a storm is looked at where there is room for it: `./dev chaos`."""
-    run = Run(seed=seed, engine=engine, scale=SMALL, lasts_s=LASTS_S, mode="liveness", keep=tmp_path, exam=False)
+    run = Run(seed=seed, engine=engine, scale=SMALL, lasts_s=LASTS_S, mode="liveness", keep=tmp_path)
     outcome = await run.play()
     assert not outcome.violations, "\n".join((f"seed {seed} on {engine}", *stories(outcome)))
     found = figures(outcome)
