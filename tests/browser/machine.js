@@ -7,7 +7,7 @@ async port => {
     talk.hear(JSON.stringify(agreed));
     return talk;
   };
-  const again = talk => { talk.lost(1006); talk.hello(); talk.hear(JSON.stringify(agreed)); };
+  const again = (talk, more = {}) => { talk.lost(1006); talk.hello(); talk.hear(JSON.stringify({...agreed, ...more})); };
   const end = (utterance_index, event_id, more = {}) => JSON.stringify({type: "translation_result", utterance_index,
     event_id, tts_audio: "not base64!", ...more});
   const taken = talk => { const all = []; for (let one; (one = talk.take());) all.push(one); return all; };
@@ -44,17 +44,20 @@ async port => {
   const seqs = frames => frames.filter(frame => frame[0] === 1).map(frame => new DataView(frame.buffer).getUint32(2, true));
   const stream = make({supports_binary_frame: true});
   const pong = frame => stream.hear(Uint8Array.of(0x11, ...frame.slice(1)).buffer);
+  const saidAgain = more => { again(stream, more); return seqs(stream.outbox); };
+  for (let chunk = 0; chunk < 3; chunk++) stream.stream(new Uint8Array(2));
   pong(stream.outbox.at(-1));
-  stream.outbox.length = 0;
   stream.stream(new Uint8Array(2));
-  found.unsure = stream.maySend;
-  found.begun = [];
-  for (let round = 0; round < 3; round++) {
-    again(stream);
-    found.begun.push(...seqs(stream.outbox));
+  found.chunks = [{heard_seq: 1}, {heard_seq: 3}, {heard_seq: -1}].map(saidAgain);
+  pong(stream.outbox.at(-1));
+  stream.stream(new Uint8Array(2));
+  found.withoutItsPong = [{}, {}].map(saidAgain);
+  for (let chunk = 5; chunk < 45; chunk++) {
+    stream.stream(new Uint8Array(64 * 1024));
     pong(stream.outbox.at(-1));
-    found.audio = seqs(stream.outbox.slice(2));
   }
+  found.kept = saidAgain({heard_seq: -1});
+  found.maySend = stream.maySend;
 
   found.closes = {};
   for (const code of [1006, 1012, 4503, 4401, 4404, 4409]) {

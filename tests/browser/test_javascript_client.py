@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.browser.conftest import TONE_HZ, find_browser, frequency
+from tests.scenarios.doors.conftest import serve
+from tests.support.balancer import Balancer
 from tests.support.house import House, is_away, no_session_is_left
 from tests.support.people import PATIENCE_S
 from tests.support.proxy import Proxy
@@ -18,7 +21,10 @@ from tests.support.proxy import Proxy
 if TYPE_CHECKING:
     from playwright.async_api import Page, WebSocket
 
+    from tests.scenarios.doors.conftest import Start
     from tests.support.servers import Server
+
+__all__ = ["serve"]
 
 TOKEN = "a-token-for-sessions"  # noqa: S105 - of this test
 
@@ -157,9 +163,10 @@ async def test_the_machine_keeps_the_rules_of_the_one_in_python(page: Page, hous
     assert found["lost"] == [{"reason": "lost", "retryable": True}]
     assert found["refused"] == [{"code": "RATE_LIMITED", "detail": "because", "retryAfterMs": 700}]
     assert found["slow"]
-    assert found["unsure"]
-    assert len(set(found["begun"])) == 3
-    assert found["audio"] == [max(found["begun"]) + 2]
+    assert found["chunks"] == [[2, 3], [], [0, 1, 2, 3]]
+    assert found["withoutItsPong"] == [[4], [4]]
+    assert found["kept"] == list(range(30, 45))
+    assert found["maySend"]
     assert found["closes"] == {
         "1006": None,
         "1012": None,
@@ -186,6 +193,32 @@ async def test_audio_that_was_under_way_is_heard_once(page: Page, house: House, 
         job = await node.job()
         assert fault.struck.is_set()
         assert base64.b64decode(job["audio"]) == b"".join(bytes([value]) * 3_200 for value in range(4))
+        await node.result(job)
+        await until(page, "ended")
+        assert await ends(page) == [(0, "said 0")]
+
+
+async def test_what_was_said_to_an_instance_that_is_killed_is_heard_once(page: Page, serve: Start) -> None:
+    here, there = await serve(), await serve()
+    ports = [there.port]
+    async with here.node() as node, Balancer(ports) as balancer:
+        await node.register(slots=8)
+        await node.is_ready()
+        await load(page, balancer.port)
+        await page.evaluate("""() => {
+            window.pongs = 0;
+            client.onFrame = ({way, data}) => { if (way === "in" && data[0] === 0x11) window.pongs++; };
+        }""")
+        await begin_stream(page)
+        say = "async values => { for (const value of values) await stream.send(new Uint8Array(3200).fill(value)); }"
+        await page.evaluate(say, [0, 1, 2])
+        await until(page, "pongs === 3")
+        ports[0] = here.port
+        await there.stop(signal.SIGKILL)
+        await page.evaluate(say, [3, 4])
+        await page.evaluate("stream.end()")
+        job = await node.job()
+        assert base64.b64decode(job["audio"]) == b"".join(bytes([value]) * 3_200 for value in range(5))
         await node.result(job)
         await until(page, "ended")
         assert await ends(page) == [(0, "said 0")]

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.records import Entry
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.ticket import LAST_INDEX, MAX_INDEX
 from lingua_scheduler.flows.drop_session import Dropped, drop_session
 from lingua_scheduler.flows.enter_session import Entered, enter_session
+from lingua_scheduler.flows.keep_heard import keep_heard
 from lingua_scheduler.flows.return_number import return_number
-from lingua_scheduler.flows.save_session import Saved, save_session
-from lingua_scheduler.flows.sessions import MAX_STATE_BYTES
+from lingua_scheduler.flows.save_session import save_session
+from lingua_scheduler.flows.sessions import MAX_HEARD_BYTES, MAX_STATE_BYTES, Saved
 from lingua_scheduler.flows.take_session import Taken, take_session
 from lingua_scheduler.store.keys import cell_key, session_tag
 from lingua_scheduler.views.session import Session, read_session
@@ -36,6 +38,19 @@ def key_of(world: World, name: str = "session") -> str:
 async def save(world: World, owner: str = "one", state: bytes = STATE, **how: Any) -> Saved | Refusal:
     usual: dict[str, Any] = {"principal": "ann", "token": "secret", "ttl_ms": 120_000}
     return await save_session(world.engine, "s1", owner, state, **(usual | how))
+
+
+async def keep(
+    world: World, start: int, audio: bytes, owner: str = "one", state: bytes = STATE, **how: Any
+) -> Saved | Refusal:
+    usual: dict[str, Any] = {"principal": "ann", "token": "secret", "ttl_ms": 120_000}
+    return await keep_heard(world.engine, "s1", owner, state, start=start, audio=audio, **(usual | how))
+
+
+async def heard(world: World) -> bytes | None:
+    """The audio beside the state."""
+    found: bytes | None = await world.engine.command("GET", key_of(world, "heard"))
+    return found
 
 
 async def begin(world: World, **how: Any) -> None:
@@ -139,6 +154,82 @@ class TestSaving:
         await join(world)
         _, changes = await watch(world, begin(world))
         assert changes == {}
+
+
+class TestHearing:
+    async def test_it_is_saved_with_what_was_heard_and_both_are_taken_together(self, world: World) -> None:
+        assert await keep(world, 0, b"\x00ab", create=True, next_index=4) == Saved()
+        assert await kept(world) == ("one", "secret", STATE, 120)
+        assert (await entry(world)).next == 4
+        assert await seconds_left(world, "heard") == 120
+        assert await take(world) == Taken("one", STATE, b"\x00ab")
+
+    async def test_it_grows_where_it_ended_and_gets_its_time_anew(self, world: World) -> None:
+        await keep(world, 0, b"ab", create=True)
+        await world.engine.command("PEXPIRE", key_of(world, "heard"), 5_000)
+        assert await keep(world, 2, b"cd", state=b"2") == Saved()
+        assert (await heard(world), await seconds_left(world, "heard")) == (b"abcd", 120)
+        assert await keep(world, 0, b"x", ttl_ms=30_000) == Saved()
+        assert (await heard(world), await seconds_left(world, "heard")) == (b"x", 30)
+
+    @pytest.mark.parametrize("start", [1, 3])
+    async def test_what_does_not_go_on_where_it_ended_changes_nothing(self, world: World, start: int) -> None:
+        await keep(world, 0, b"ab", create=True)
+        assert code_of(await keep(world, start, b"cd", state=b"2")) == "UNKNOWN_AUDIO"
+        assert await take(world) == Taken("one", STATE, b"ab")
+
+    async def test_a_save_leaves_it_as_it_is_until_there_is_nothing(self, world: World) -> None:
+        await keep(world, 0, b"ab", create=True)
+        await save(world, state=b"2")
+        assert await take(world, "one") == Taken("one", b"2", b"ab")
+        await save(world, state=b"3", is_silent=True)
+        assert await heard(world) is None
+        assert await take(world, "one") == Taken("one", b"3", b"")
+
+    async def test_only_its_owner_is_heard(self, world: World) -> None:
+        assert code_of(await keep(world, 0, b"ab")) == "INVALID_SESSION"
+        assert await heard(world) is None
+        await keep(world, 0, b"ab", create=True)
+        for start in (0, 2):
+            assert code_of(await keep(world, start, b"x", "two")) == "SESSION_TAKEN"
+            assert code_of(await keep(world, start, b"x", principal="bob")) == "FORBIDDEN"
+        assert code_of(await save(world, "two", is_silent=True)) == "SESSION_TAKEN"
+        assert await heard(world) == b"ab"
+
+    async def test_it_lives_as_long_as_what_it_belongs_to(self, world: World) -> None:
+        await keep(world, 0, b"ab", create=True, ttl_ms=30_000)
+        await take(world, ttl_ms=60_000)
+        assert await seconds_left(world, "heard") == 60
+        await take(world, ttl_ms=1_000)
+        assert await seconds_left(world, "heard") == 60
+        assert code_of(await drop_session(world.engine, "s1", "one")) == "SESSION_TAKEN"
+        assert await heard(world) == b"ab"
+        await drop_session(world.engine, "s1", "two")
+        assert await heard(world) is None
+
+    async def test_others_are_not_told_what_was_heard(self, world: World) -> None:
+        await keep(world, 0, b"ab", create=True)
+        for how in ({"principal": "bob"}, {"token": "guess"}):
+            assert code_of(await take(world, **how)) == "INVALID_SESSION"
+
+    async def test_an_engine_without_memory_takes_the_state_alone(self, world: World) -> None:
+        await keep(world, 0, b"ab", create=True)
+        await world.engine.command("CONFIG", "SET", "maxmemory", "1")
+        try:
+            with pytest.raises(DependencyDown, match="OOM"):
+                await keep(world, 2, b"cd", state=b"2")
+            assert await save(world, state=b"3", is_silent=True) == Saved()
+        finally:
+            await world.engine.command("CONFIG", "SET", "maxmemory", "0")
+        assert await take(world) == Taken("one", b"3", b"")
+
+    async def test_too_much_is_refused(self, world: World) -> None:
+        await begin(world)
+        refusal = await keep(world, 8, bytes(MAX_HEARD_BYTES - 7))
+        assert code_of(refusal) == "PAYLOAD_TOO_LARGE"
+        assert code_of(await keep(world, 0, b"")) == "INVALID_MESSAGE"
+        assert code_of(await keep(world, -1, b"x")) == "INVALID_MESSAGE"
+        assert await heard(world) is None
 
 
 class TestNumbers:

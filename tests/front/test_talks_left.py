@@ -22,6 +22,7 @@ from tests.support.talks import client, keep, node, open_instance, outcomes, tra
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from lingua_scheduler.front.sessions.saver import Change
     from lingua_scheduler.front.sessions.session import Session
     from lingua_scheduler.front.sessions.state import Saved
     from tests.support.doors import Open
@@ -202,7 +203,7 @@ async def test_what_is_said_to_an_instance_that_stops_can_be_said_again(
                 await asyncio.sleep(0)
             return number
 
-        async def save_last(saved: Saved, *, create: bool) -> Refusal | None:
+        async def save_last(saved: Saved, _: Change | None, *, create: bool) -> Refusal | None:
             session.hear(connection, json.dumps({"type": "utterance", "utterance_index": 0, "audio": SILENCE}))
             return await stage.save(saved, session.owner, create=create, opened_ms=0)
 

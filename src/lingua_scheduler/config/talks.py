@@ -34,6 +34,13 @@ class Sessions(Section):
         le=DAY,
         description="How long a client that lost its socket may come back and get what it missed.",
     )
+    keep_every_ms: int = Field(
+        default=1_000,
+        ge=50,
+        le=MINUTE,
+        description="Audio of a stream that is not cut yet is saved so soon at the latest: if an instance is killed, "
+        "a client that says nothing again loses no more than this.",
+    )
     opening_ms: int = Field(
         default=10_000, ge=100, le=10 * MINUTE, description="How long a socket may be open without a `session_init`."
     )

@@ -33,6 +33,10 @@ class Codec(Protocol):
     def waiting(self) -> bool:
         """Whether there are whole units to take."""
 
+    @property
+    def torn(self) -> bytes:
+        """The beginning of a unit whose rest has not come, when all whole ones are taken."""
+
     def put(self, data: bytes) -> str:
         """Take bytes in. What is wrong with them, or "": from the fault on they are dropped."""
 
@@ -84,6 +88,11 @@ class Samples:
         del self._bytes[: number * self.size]
         return taken, number
 
+    @property
+    def torn(self) -> bytes:
+        """The beginning of a sample at the end."""
+        return bytes(self._bytes[len(self) * self.size :])
+
     def trim(self) -> int:
         """Drop the beginning of a sample at the end. How many bytes that were."""
         torn = len(self._bytes) % self.size
@@ -105,6 +114,11 @@ class Pcm16:
     def waiting(self) -> bool:
         """Whether there are whole samples."""
         return len(self._samples) > 0
+
+    @property
+    def torn(self) -> bytes:
+        """The beginning of a sample."""
+        return self._samples.torn
 
     def put(self, data: bytes) -> str:
         """Any bytes are samples."""
@@ -150,6 +164,11 @@ class Opus:
     def waiting(self) -> bool:
         """Whether there are whole packets."""
         return self._whole > 0
+
+    @property
+    def torn(self) -> bytes:
+        """The beginning of a packet."""
+        return bytes(self._bytes[self._whole :])
 
     def _next(self, start: int) -> int:
         """Where the packet that begins there ends."""

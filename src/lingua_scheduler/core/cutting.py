@@ -16,6 +16,9 @@ dropped, so what is sent again after a reconnect is heard once; that is said onc
 A jump is accepted and counted: what is missing will not come. After the client's own cut, or a pause, `seq` may begin
 anew where it first began. A bare cut may bear the `seq` of the chunk before it.
 
+**Elsewhere** a stream goes on from `Cutting`, with the audio of its open piece beside it. What comes first after its
+client was away and is not the next chunk is told so: what is missing was lost.
+
 **What is not whole** (half a sample, half a packet) waits for its other half, over a pause too: whoever splits there
 sends bytes as they come. At the client's own cut or after a jump the other half will not come: it is dropped, and said.
 """
@@ -100,8 +103,7 @@ class Tally:
     repeated: int = 0
 
 
-@dataclass(slots=True)
-class _Sequence:
+class Sequence(msgspec.Struct):
     """Which chunk was the first, which the last, and whether the client made a cut there, or a pause."""
 
     first: int
@@ -112,6 +114,25 @@ class _Sequence:
     def begins_anew(self, seq: int) -> bool:
         """After a pause also where the first was the only one: nobody sends a chunk again so late."""
         return seq == self.first and (self.paused or (self.ended and seq < self.last))
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """A turn that goes on, but for the audio of its open piece, which has so many units and bytes."""
+
+    turn_id: str
+    first_ms: int
+    last_ms: int
+    piece: int
+    units: int
+    size: int
+
+
+class Cutting(msgspec.Struct, frozen=True):
+    """How far a stream has come, but for the audio of its open piece. `torn`: what is not whole."""
+
+    sequence: Sequence | None = None
+    turn: Turn | None = None
+    torn: bytes = b""
 
 
 @dataclass(slots=True)
@@ -132,6 +153,9 @@ class _Turn:
         self.units += units
         self.last_ms = max(self.last_ms, now_ms)
 
+    def save(self) -> Turn:
+        return Turn(self.turn_id, self.first_ms, self.last_ms, self.piece, self.units, len(self.audio))
+
     def next_piece(self) -> None:
         self.piece += 1
         self.units = 0
@@ -147,11 +171,42 @@ class Cutter:
         self._limits = limits
         self._codec = codec
         self._new_turn_id = new_turn_id
-        self._sequence: _Sequence | None = None
+        self._sequence: Sequence | None = None
         self._turn: _Turn | None = None
         self._is_dropping = False
+        self._was_away = False
         self.next_index = next_index
         self.tally = Tally()
+
+    # Going on elsewhere.
+
+    def save(self) -> Cutting:
+        """How far it has come."""
+        return Cutting(self._sequence, None if self._turn is None else self._turn.save(), self._codec.torn)
+
+    @property
+    def last_seq(self) -> int:
+        """The last chunk that was heard; -1: there was none."""
+        return -1 if self._sequence is None else self._sequence.last
+
+    @property
+    def open_audio(self) -> bytes | bytearray:
+        """That of the open piece."""
+        return b"" if self._turn is None else self._turn.audio
+
+    def load(self, saved: Cutting, audio: bytes) -> None:
+        """Go on with a stream that had come so far, and has this audio in its open piece."""
+        self._sequence, turn = saved.sequence, saved.turn
+        if turn is not None:
+            opened = bytearray(audio)
+            self._turn = _Turn(turn.turn_id, turn.first_ms, turn.last_ms, turn.piece, turn.units, opened)
+        self._codec.put(saved.torn)
+
+    def came_back(self) -> None:
+        """The client was away: what it goes on with may not be the next chunk."""
+        self._was_away = True
+
+    # Hearing.
 
     @property
     def due_ms(self) -> int | None:
@@ -172,12 +227,15 @@ class Cutter:
         self._is_dropping = False
         self.tally.missing += missing
         wrong = [self._codec.end()] if missing or self._begins_anew(seq) else []
+        if missing and self._was_away:
+            wrong.append(f"{missing} before it were not heard")
+        self._was_away = False
         wrong.append(self._codec.put(audio))
         utterances += self._fill(now_ms)
         if is_final:
             wrong.append(self._codec.end())
             utterances += self._end_turn(Cut.manual)
-        self._sequence = _Sequence(self._sequence.first if self._sequence else seq, seq, is_final)
+        self._sequence = Sequence(self._sequence.first if self._sequence else seq, seq, is_final)
         return Added(utterances, _refusal(seq, wrong))
 
     def _drop(self, seq: int) -> Refusal | None:

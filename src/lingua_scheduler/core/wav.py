@@ -119,6 +119,11 @@ class Wav:
         """Whether there are whole samples."""
         return len(self._samples) > 0
 
+    @property
+    def torn(self) -> bytes:
+        """Nothing: what follows it could not be read without the header before it."""
+        return b""
+
     def put(self, data: bytes) -> str:
         """Headers, samples, and what is no audio, cut anywhere."""
         self._unread += data

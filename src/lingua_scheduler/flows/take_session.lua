@@ -4,15 +4,15 @@
   session is somebody else's, or needs another token, is not told: for such a caller there is none. Whoever comes by a
   connection that was opened before that of the client as it is now comes too late. (One that is to be opened yet was
   stamped by another clock, before a fail-over.)
-  KEYS  entry · session
+  KEYS  entry · session · heard
   ARGV  now_ms rules, then for each: { principal owner token ttl_ms opened_ms }
-  OUT   TAKEN last_owner state | INVALID_SESSION | SESSION_TAKEN                                                    ]]
+  OUT   TAKEN last_owner state heard | INVALID_SESSION | SESSION_TAKEN                                              ]]
 -- include: clock, binary, stretch_of, set_free, put_entry
 local now, answers = clock(ARGV[1]), {}
 
 for i = 3, #ARGV do
   local principal, owner, token, ttl_ms, opened = unpack(cmsgpack.unpack(ARGV[i]))
-  local packed = redis.call("GET", KEY.entry)
+  local packed, heard = redis.call("GET", KEY.entry), redis.call("GET", KEY.heard)
   local last_owner, wanted, state, lent, last_opened =
     unpack(redis.call("HMGET", KEY.session, "owner", "token", "state", "lent", "opened"))
   last_opened = tonumber(last_opened or 0)
@@ -33,8 +33,9 @@ for i = 3, #ARGV do
     redis.call("HSET", KEY.session, "owner", owner, "opened", opened)
     redis.call("PEXPIRE", KEY.session, ttl_ms, "GT")
     redis.call("PEXPIRE", KEY.entry, ttl_ms, "GT")
-    -- An array of three, by hand for the sake of its last part.
-    answer = "\147" .. cmsgpack.pack("TAKEN", last_owner) .. binary(state)
+    redis.call("PEXPIRE", KEY.heard, ttl_ms, "GT")
+    -- An array of four, by hand for the sake of its last parts.
+    answer = "\148" .. cmsgpack.pack("TAKEN", last_owner) .. binary(state) .. binary(heard or "")
   end
   answers[#answers + 1] = answer
 end

@@ -18,6 +18,8 @@ class Taken(Answer, frozen=True, tag="TAKEN"):
 
     last_owner: str
     state: bytes
+    #: The audio that it has heard and that is in no utterance yet.
+    heard: bytes = b""
 
 
 _TAKE_SESSION: Final = Face("flows/take_session", Taken, refuses=("INVALID_SESSION", "SESSION_TAKEN"))

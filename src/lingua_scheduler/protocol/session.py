@@ -166,6 +166,9 @@ class SessionInitAck(Message, frozen=True, kw_only=True, tag_field="type", tag="
     negotiated_channel_count: int
     resume_token: str
     limits: SessionLimits
+    #: When it goes on: the last `seq` of its stream that was heard, -1 if none was. What is above will not be heard
+    #: unless it is said again; None: that is not known.
+    heard_seq: int | None = None
 
 
 class AsrPartial(Message, frozen=True, kw_only=True, tag_field="type", tag="asr_partial"):

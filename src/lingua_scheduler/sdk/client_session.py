@@ -1,13 +1,12 @@
 """One session as its client sees it: what to send, what to hand to the app, and how to go on after a loss. No I/O.
 
 Whoever holds it writes what stands in `outbox`, tells it what came (`hear`) and that a socket was lost (`lost`), and
-hands to the app what `take` gives. Nothing that was said leaves before its end is known: an utterance goes with its
-result, a chunk with the pong that came back for it. So a new socket begins with all that may have been lost, in order.
-The scheduler knows what it has heard before, by number; results are known here, by event.
+hands to the app what `take` gives. Nothing that was said leaves before its end is known, and a new socket begins with
+all that may have been lost, in order: utterances without their end, and chunks. The scheduler knows utterances that it
+has heard before by their number, and says of chunks up to which it has them; results are known here, by event.
 
-A stream may begin its numbers anew, after a cut or a pause, with the first that the scheduler heard. So that nothing
-which is said again is ever taken for such a beginning, the first on a new socket is a chunk without audio, under a
-number that was not used for this before; audio follows when its pong is here.
+A pong says that a chunk was heard, and makes room for more. But whoever heard it may be killed before it has saved it:
+so chunks are kept here for a while longer.
 """
 
 from __future__ import annotations
@@ -54,6 +53,8 @@ if TYPE_CHECKING:
 #: So much may wait for the app, and so much audio for its confirmation, before nothing more is taken.
 MAX_HELD_BYTES: Final = 16 * 1024 * 1024
 MAX_UNSURE_BYTES: Final = 1024 * 1024
+#: So much of what was heard is kept for saying it again: half a minute of 16 kHz. A scheduler saves it in a second.
+MAX_HEARD_BYTES: Final = 1024 * 1024
 #: Larger chunks travel in pieces: two seconds of 16 kHz.
 PIECE_BYTES: Final = 64 * 1024
 #: So many announced refusals are remembered until their utterances end.
@@ -61,8 +62,6 @@ _MAX_CAUSES: Final = 64
 #: How long to be slow, if nobody says how long.
 _SLOW_MS: Final = 1_000
 _LOW_32: Final = 2**32 - 1
-#: The first number of audio. Those below it are left for beginnings.
-_FIRST_SEQ: Final = 64
 
 #: It would be the same again.
 _FINAL: Final = frozenset(
@@ -98,6 +97,42 @@ class _Held(msgspec.Struct):
     size: int = 0
 
 
+class _Chunks:
+    """Chunks of a stream, in the order of their numbers."""
+
+    def __init__(self) -> None:
+        self._chunks: deque[tuple[int, bytes]] = deque()
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    @property
+    def first(self) -> int:
+        return self._chunks[0][0]
+
+    def frames(self) -> list[bytes]:
+        return [frame for _, frame in self._chunks]
+
+    def add(self, seq: int, frame: bytes) -> None:
+        self._chunks.append((seq, frame))
+        self.size += len(frame)
+
+    def take(self) -> tuple[int, bytes]:
+        """The first."""
+        seq, frame = self._chunks.popleft()
+        self.size -= len(frame)
+        return seq, frame
+
+    def take_back(self, earlier: _Chunks, seq: int) -> None:
+        """Those of the earlier ones that are above a number."""
+        while earlier and earlier._chunks[-1][0] > seq:
+            last, frame = earlier._chunks.pop()
+            earlier.size -= len(frame)
+            self._chunks.appendleft((last, frame))
+            self.size += len(frame)
+
+
 class Conversation:
     """From the first `session_init` to the end, over as many sockets as it takes."""
 
@@ -121,12 +156,10 @@ class Conversation:
         self.outbox: deque[str | bytes] = deque()
         self._said: dict[int, _Said] = {}
         self._next_index = 0
-        self._chunks: deque[tuple[int, bytes]] = deque()
-        self._unsure_bytes = 0
-        self._seq = _FIRST_SEQ - 1
-        #: The present socket may have audio; and with which numbers sockets began.
-        self._may_stream = False
-        self._begun: set[int] = set()
+        #: Chunks without their pong, and the last of those that had theirs.
+        self._unsure = _Chunks()
+        self._heard = _Chunks()
+        self._seq = -1
         self.is_closing = False
         self._held: dict[tuple[str, int], _Held] = {}
         self._held_bytes = 0
@@ -148,7 +181,7 @@ class Conversation:
     @property
     def may_send(self) -> bool:
         """Whether there is room for more audio that nobody has confirmed."""
-        return self._unsure_bytes < MAX_UNSURE_BYTES
+        return self._unsure.size < MAX_UNSURE_BYTES
 
     # Sockets.
 
@@ -191,7 +224,7 @@ class Conversation:
         self._leave()
 
     def _leave(self) -> None:
-        self.is_open = self._may_stream = False
+        self.is_open = False
         self.outbox.clear()
 
     # Saying something.
@@ -222,9 +255,8 @@ class Conversation:
     def _add(self, frame: AudioFrame | FinalFrame) -> None:
         self._seq = frame.seq
         raw = encode_frame(frame)
-        self._chunks.append((frame.seq, raw))
-        self._unsure_bytes += len(raw)
-        if self._may_stream:
+        self._unsure.add(frame.seq, raw)
+        if self.is_open:
             self.outbox += (raw, _ping(frame.seq))
 
     def beat(self) -> None:
@@ -232,14 +264,14 @@ class Conversation:
         if self.is_open:
             beat = ClientHeartbeat(session_id=self.session_id, last_event_id=self._taken_event_id)
             self.outbox.append(encode(beat).decode())
-            if self._chunks:
-                self.outbox.append(_ping(self._seq if self._may_stream else 0))
+            if self._unsure:
+                self.outbox.append(_ping(self._seq))
 
     def close(self) -> None:
         """Nothing more will be said: what was said is answered, and then it is over."""
         if not self.is_closing:
             self.is_closing = True
-            if self._may_stream or (self.is_open and not self._is_stream):
+            if self.is_open:
                 self._say_goodbye()
 
     def _say_goodbye(self) -> None:
@@ -293,36 +325,20 @@ class Conversation:
         self.is_open = True
         for said in self._said.values():
             self._utter(said)
-        if self._is_stream:
-            self._begin_stream()
-        elif self.is_closing:
+        if ack.heard_seq is not None:
+            self._unsure.take_back(self._heard, ack.heard_seq)
+            self._heard_up_to(ack.heard_seq)
+        if self._unsure:
+            self.outbox += (*self._unsure.frames(), _ping(self._seq))
+        if self.is_closing:
             self._say_goodbye()
 
-    @property
-    def _is_stream(self) -> bool:
-        return self._init.supports_binary_frame is True
-
-    def _begin_stream(self) -> None:
-        """A chunk without audio: the next, or, if there is something to be said again, one below that."""
-        if self._chunks:
-            below = range(self._chunks[0][0] - 1, -1, -1)
-            seq = next((seq for seq in below if seq not in self._begun), 0)
-        else:
-            seq = self._seq = self._seq + 1
-        self._begun.add(seq)
-        self.outbox += (encode_frame(AudioFrame(self.session_id, seq, 0, is_final=False, audio=b"")), _ping(seq))
-
     def _heard_up_to(self, seq: int) -> None:
-        """The scheduler has heard everything up to this number, and the beginning of the present socket."""
-        while self._chunks and self._chunks[0][0] <= seq:
-            self._unsure_bytes -= len(self._chunks.popleft()[1])
-        if not self._may_stream:
-            self._may_stream = True
-            self.outbox.extend(frame for _, frame in self._chunks)
-            if self._chunks:
-                self.outbox.append(_ping(self._seq))
-            if self.is_closing:
-                self._say_goodbye()
+        """The scheduler has heard everything up to this number."""
+        while self._unsure and self._unsure.first <= seq:
+            self._heard.add(*self._unsure.take())
+        while self._heard.size > MAX_HEARD_BYTES:
+            self._heard.take()
 
     def _hear_error(self, error: ErrorMessage) -> None:
         """Of a beginning, of an utterance that will be missing, or before a close that tells more."""

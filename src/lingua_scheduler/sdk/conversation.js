@@ -1,14 +1,15 @@
 /**
  * One session as its client sees it: what to send, what to hand to the app, and how to go on after a loss. No sockets.
  *
- * The same rules as in `client_session.py`. Nothing that was said leaves before its end is known: an utterance goes with
- * its result, a chunk with the pong that came back for it. So a new socket begins with all that may have been lost, in
- * order. The scheduler knows what it has heard before, by number; results are known here, by event.
+ * The same rules as in `client_session.py`. Nothing that was said leaves before its end is known, and a new socket begins
+ * with all that may have been lost, in order: utterances without their end, and chunks. The scheduler knows utterances
+ * that it has heard before by their number, and says of chunks up to which it has them; results are known here, by event.
  */
 
 const PIECE_BYTES = 64 * 1024;
 const MAX_UNSURE_BYTES = 1024 * 1024;
-const FIRST_SEQ = 64;
+/** So much of what was heard is kept for saying it again: whoever heard it may be killed before it is saved. */
+const MAX_HEARD_BYTES = 1024 * 1024;
 const FINAL = new Set([1007, 1008, 1009, 4400, 4401, 4403]);
 const LOST = new Set([4404, 4409]);
 const BEGIN_AGAIN = new Set(["INTERNAL", "SESSION_CLOSED"]);
@@ -48,14 +49,12 @@ export class Conversation {
   againAfterMs = 0;
   slowUntil = 0;
   outbox = [];
-  #init; #isStream; #said = new Map(); #nextIndex = 0; #held = new Map(); #lastEvent = 0; #taken = 0;
-  #chunks = []; #unsureBytes = 0; #seq = FIRST_SEQ - 1; #mayStream = false; #begun = new Set();
+  #init; #said = new Map(); #nextIndex = 0; #held = new Map(); #lastEvent = 0; #taken = 0;
+  /** Chunks without their pong, and the last of those that had theirs. */
+  #unsure = []; #unsureBytes = 0; #heard = []; #heardBytes = 0; #seq = -1;
   #causes = new Map(); #lastError = null;
 
-  constructor(init) {
-    this.#init = init;
-    this.#isStream = init.supports_binary_frame === true;
-  }
+  constructor(init) { this.#init = init; }
 
   get isDone() { return this.isOver || this.failure !== null; }
   get maySend() { return this.#unsureBytes < MAX_UNSURE_BYTES; }
@@ -85,7 +84,7 @@ export class Conversation {
   }
 
   #leave() {
-    this.isOpen = this.#mayStream = false;
+    this.isOpen = false;
     this.outbox.length = 0;
   }
 
@@ -113,9 +112,9 @@ export class Conversation {
 
   #add(frame) {
     this.#seq += 1;
-    this.#chunks.push({ seq: this.#seq, frame });
+    this.#unsure.push({ seq: this.#seq, frame });
     this.#unsureBytes += frame.length;
-    if (this.#mayStream) this.outbox.push(frame, this.#ping(this.#seq));
+    if (this.isOpen) this.outbox.push(frame, this.#ping(this.#seq));
   }
 
   #frame(kind, seq, audio = new Uint8Array()) {
@@ -144,13 +143,13 @@ export class Conversation {
     if (!this.isOpen) return;
     const { session_id } = this.ack;
     this.outbox.push(JSON.stringify({ type: "client_heartbeat", session_id, last_event_id: this.#taken }));
-    if (this.#chunks.length) this.outbox.push(this.#ping(this.#mayStream ? this.#seq : 0));
+    if (this.#unsure.length) this.outbox.push(this.#ping(this.#seq));
   }
 
   close() {
     if (this.isClosing) return;
     this.isClosing = true;
-    if (this.#mayStream || (this.isOpen && !this.#isStream)) this.#sayGoodbye();
+    if (this.isOpen) this.#sayGoodbye();
   }
 
   #sayGoodbye() {
@@ -184,25 +183,30 @@ export class Conversation {
     this.ack = ack;
     this.isOpen = true;
     for (const said of this.#said.values()) this.#utter(said);
-    if (this.#isStream) this.#beginStream();
-    else if (this.isClosing) this.#sayGoodbye();
+    if (typeof ack.heard_seq === "number") this.#goOn(ack.heard_seq);
+    if (this.#unsure.length) this.outbox.push(...this.#unsure.map(chunk => chunk.frame), this.#ping(this.#seq));
+    if (this.isClosing) this.#sayGoodbye();
   }
 
-  /** A chunk without audio, so that nothing which is said again is taken for the beginning of new numbers. */
-  #beginStream() {
-    let seq = this.#chunks.length ? this.#chunks[0].seq - 1 : ++this.#seq;
-    while (this.#begun.has(seq) && seq > 0) seq -= 1;
-    this.#begun.add(seq);
-    this.outbox.push(this.#frame(AUDIO, seq), this.#ping(seq));
+  /** The scheduler has this and what is below, and nothing above, whatever another has heard. */
+  #goOn(seq) {
+    while (this.#heard.length && this.#heard.at(-1).seq > seq) {
+      const chunk = this.#heard.pop();
+      this.#heardBytes -= chunk.frame.length;
+      this.#unsure.unshift(chunk);
+      this.#unsureBytes += chunk.frame.length;
+    }
+    this.#heardUpTo(seq);
   }
 
   #heardUpTo(seq) {
-    while (this.#chunks.length && this.#chunks[0].seq <= seq) this.#unsureBytes -= this.#chunks.shift().frame.length;
-    if (this.#mayStream) return;
-    this.#mayStream = true;
-    this.outbox.push(...this.#chunks.map(chunk => chunk.frame));
-    if (this.#chunks.length) this.outbox.push(this.#ping(this.#seq));
-    if (this.isClosing) this.#sayGoodbye();
+    while (this.#unsure.length && this.#unsure[0].seq <= seq) {
+      const chunk = this.#unsure.shift();
+      this.#unsureBytes -= chunk.frame.length;
+      this.#heard.push(chunk);
+      this.#heardBytes += chunk.frame.length;
+    }
+    while (this.#heardBytes > MAX_HEARD_BYTES) this.#heardBytes -= this.#heard.shift().frame.length;
   }
 
   #hearError(error) {

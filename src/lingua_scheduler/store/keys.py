@@ -172,6 +172,13 @@ OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
         "the resume window after it was saved; until it is dropped",
     ),
     Key(
+        "heard",
+        "string",
+        "",
+        "audio that a session has heard and that is in no utterance yet; `state` tells what it is",
+        "as `session`; until it is in utterances",
+    ),
+    Key(
         "pairing", "string", "", "the node that a pairing code stands for: cell and node id (msgpack)", "pairing_ttl_ms"
     ),
     Key(

@@ -71,7 +71,7 @@ async def test_a_gap_does_not_count_while_the_instance_of_the_missing_one_s_node
 
 
 async def test_a_pause_ends_an_utterance_that_goes_on_elsewhere(serve: Start) -> None:
-    """What had been said before is lost with the instance; the client says it again."""
+    """What had been said before may be lost with the instance; the client says it again."""
     settings = QUICK | {"sessions__pause_ms": "1500"}
     here, there = await serve(**settings), await serve(**settings)
     async with here.node() as node, there.client() as client:

@@ -11,7 +11,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from lingua_scheduler.core.audio import Codec, Opus, Pcm16
-from lingua_scheduler.core.cutting import Cut, CutLimits, Cutter
+from lingua_scheduler.core.cutting import Cut, CutLimits, Cutter, Cutting
 from lingua_scheduler.core.wav import Wav
 from tests.support.streams import Turns, packet, pieces, wav_data, wav_file
 
@@ -166,6 +166,39 @@ def test_whatever_happens_on_the_way_every_sample_is_in_one_utterance_and_every_
     _check(sound, limits, said)
     assert said[-1].cut in (Cut.timeout, Cut.max_duration)
     event(f"{sound.name}: {len({each.turn_id for each in said})} turns")
+
+
+def _elsewhere(stream: Cutter, limits: CutLimits, sound: Sound, turns: Turns) -> Cutter:
+    """The same stream, from what is saved of it."""
+    saved, audio = msgspec.msgpack.encode(stream.save()), bytes(stream.open_audio)
+    other = Cutter(limits, sound.codec(), turns, next_index=stream.next_index)
+    other.load(msgspec.msgpack.decode(saved, type=Cutting), audio)
+    assert other.save() == stream.save()
+    assert (other.due_ms, other.last_seq, other.open_audio) == (stream.due_ms, stream.last_seq, stream.open_audio)
+    return other
+
+
+@settings(max_examples=200)
+@given(
+    st.builds(lambda kind, number: kind(number, 7), st.sampled_from([_pcm, _opus]), st.integers(1, 200)),
+    bounds,
+    st.lists(st.integers(0, 2_000), max_size=12),
+    st.lists(st.tuples(st.integers(0, 400), st.booleans(), st.booleans()), min_size=13, max_size=13),
+)
+def test_a_stream_that_goes_on_elsewhere_is_cut_as_if_it_had_stayed(
+    sound: Sound, drawn: tuple[int, int, int], places: list[int], steps: list[tuple[int, bool, bool]]
+) -> None:
+    limits, (turns, others) = _limits(sound, drawn), (Turns(), Turns())
+    stays, moves = Cutter(limits, sound.codec(), turns), Cutter(limits, sound.codec(), others)
+    now = 0
+    for seq, (chunk, (wait, is_final, is_moved)) in enumerate(zip(pieces(sound.stream, places), steps, strict=False)):
+        now += wait
+        if is_moved:
+            moves = _elsewhere(moves, limits, sound, others)
+        assert moves.add(seq, chunk, is_final, now) == stays.add(seq, chunk, is_final, now)
+    moves = _elsewhere(moves, limits, sound, others)
+    assert moves.add(0, b"", True, now) == stays.add(0, b"", True, now)
+    assert moves.end() == stays.end()
 
 
 @given(

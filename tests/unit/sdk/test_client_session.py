@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from lingua_scheduler.core.refusal import Breakdown, Refusal, refuse
@@ -24,7 +25,7 @@ from lingua_scheduler.protocol.session import (
 )
 from lingua_scheduler.sdk.client_errors import Refused, SessionLost
 from lingua_scheduler.sdk.client_items import Missing, Partial, Result
-from lingua_scheduler.sdk.client_session import MAX_UNSURE_BYTES, PIECE_BYTES, Conversation
+from lingua_scheduler.sdk.client_session import MAX_HEARD_BYTES, MAX_UNSURE_BYTES, PIECE_BYTES, Conversation
 
 NOW = 1_000
 
@@ -80,9 +81,7 @@ def opened(**said: Any) -> Conversation:
 
 
 def streaming() -> Conversation:
-    machine = opened(supports_binary_frame=True)
-    answer_pings(machine)
-    return machine
+    return opened(supports_binary_frame=True)
 
 
 def answer_pings(machine: Conversation) -> list[Any]:
@@ -392,35 +391,55 @@ def test_what_was_said_once_and_is_wrong_is_wrong() -> None:
 # Streams.
 
 
-def test_audio_waits_for_the_beginning_of_its_socket() -> None:
-    machine = opened(supports_binary_frame=True)
-    machine.stream(b"ab", NOW)
-    (begun,) = answer_pings(machine)
-    assert isinstance(begun, AudioFrame)
-    assert begun.audio == b""
-    (audio,) = answer_pings(machine)
-    assert (audio.audio, audio.seq, audio.session_id) == (b"ab", begun.seq + 1, "s-1")
+def said_again(machine: Conversation, heard_seq: int | None) -> list[int]:
+    """On a new socket, at a scheduler that has heard up to there: which chunks."""
+    machine.lost(None)
+    hear(machine, msgspec.structs.replace(ack(), heard_seq=heard_seq))
+    return [frame.seq for frame in written(machine) if isinstance(frame, AudioFrame | FinalFrame)]
 
 
-def test_audio_without_its_pong_is_sent_again_and_no_socket_begins_with_the_number_of_another() -> None:
+def test_audio_is_numbered_from_0() -> None:
     machine = streaming()
-    begun = set()
     machine.stream(b"ab", NOW)
-    machine.stream(b"cd", NOW)
     machine.cut(NOW)
-    _, ping, *_ = written(machine)
-    machine.hear(encode_frame(PongFrame(ping.payload)), NOW)
-    for _ in range(3):
-        machine.lost(None)
-        hear(machine, ack())
-        (first,) = answer_pings(machine)
-        again = [frame for frame in written(machine) if not isinstance(frame, PingFrame)]
-        assert [type(frame) for frame in again] == [AudioFrame, FinalFrame]
-        assert again[0].audio == b"cd"
-        assert first.audio == b""
-        assert first.seq < again[0].seq
-        begun.add(first.seq)
-    assert len(begun) == 3
+    audio, cut = answer_pings(machine)
+    assert (audio.audio, audio.seq, audio.session_id) == (b"ab", 0, "s-1")
+    assert (type(cut), cut.seq) == (FinalFrame, 1)
+
+
+def test_what_the_scheduler_has_not_is_said_again_whoever_else_heard_it() -> None:
+    machine = streaming()
+    for _ in range(4):
+        machine.stream(b"ab", NOW)
+    answer_pings(machine)
+    machine.stream(b"ab", NOW)
+    assert said_again(machine, 2) == [3, 4]
+    assert said_again(machine, 4) == []
+    assert said_again(machine, -1) == [0, 1, 2, 3, 4]
+    answer_pings(machine)
+    machine.stream(b"ab", NOW)
+    assert [frame.seq for frame in answer_pings(machine)] == [5]
+
+
+def test_a_scheduler_that_does_not_say_what_it_has_gets_what_had_no_pong() -> None:
+    machine = streaming()
+    machine.stream(b"ab", NOW)
+    answer_pings(machine)
+    machine.stream(b"ab", NOW)
+    machine.cut(NOW)
+    assert said_again(machine, None) == [1, 2]
+    assert said_again(machine, None) == [1, 2]
+
+
+def test_what_was_heard_is_kept_for_a_while_and_not_for_ever() -> None:
+    machine = streaming()
+    for _ in range(40):
+        machine.stream(bytes(PIECE_BYTES), NOW)
+        answer_pings(machine)
+    again = said_again(machine, -1)
+    assert again == list(range(again[0], 40))
+    assert MAX_HEARD_BYTES - 2 * PIECE_BYTES < len(again) * PIECE_BYTES <= MAX_HEARD_BYTES
+    assert machine.may_send is (len(again) * PIECE_BYTES < MAX_UNSURE_BYTES)
 
 
 def test_a_stream_that_has_nothing_to_say_again_may_come_back_for_ever() -> None:
@@ -467,7 +486,6 @@ def test_the_end_comes_after_all_audio_also_on_another_socket() -> None:
     assert last["type"] == "session_close"
     machine.lost(None)
     hear(machine, ack())
-    answer_pings(machine)
     audio, ping, goodbye = written(machine)
     assert (audio.audio, type(ping), goodbye["type"]) == (b"ab", PingFrame, "session_close")
     hear(machine, SessionCloseAck(session_id="s-1"))

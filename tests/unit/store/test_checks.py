@@ -171,7 +171,7 @@ async def test_a_command_that_the_service_has_taken_away_is_as_good_as_forbidden
         (("+@all", "-script"), "'script|load' command"),
         (("+@all", "-script|load"), "'script|load' command"),
         (("+@all", "-hset", "-zadd"), "may not run the command HSET, ZADD"),
-        (("+@all", "-@write"), "may not run the command DEL, HDEL, "),
+        (("+@all", "-@write"), "may not run the command APPEND, DEL, HDEL, "),
         (("+@all", "-time"), "may not run the command TIME"),
         (("+@all", "-xgroup|create", "-xread"), "may not run the command XGROUP|CREATE, XREAD"),
         (("+@all", "resetkeys", "~other:*"), "access a key"),

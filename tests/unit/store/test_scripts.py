@@ -169,7 +169,7 @@ def test_only_what_takes_on_new_work_is_refused_when_memory_is_short() -> None:
     strict = {path for path in PACKAGED if read_packaged(path).splitlines()[0] == "#!lua"}
     assert strict == {
         *("flows/admit", "flows/claim", "flows/dispatch", "flows/enter_session", "flows/note", "flows/pair"),
-        *("flows/offer_seat", "flows/store_audio", "flows/take_seat"),
+        *("flows/keep_heard", "flows/offer_seat", "flows/store_audio", "flows/take_seat"),
     }
 
 

@@ -20,6 +20,7 @@ from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.drop_session import drop_session
 from lingua_scheduler.flows.enter_session import enter_session
 from lingua_scheduler.flows.erase_audio import erase_audio
+from lingua_scheduler.flows.keep_heard import keep_heard
 from lingua_scheduler.flows.release import release
 from lingua_scheduler.flows.save_session import save_session
 from lingua_scheduler.flows.store_audio import store_audio
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.front.sessions.effects import Number, Submit
     from lingua_scheduler.front.sessions.rules import SessionRules
     from lingua_scheduler.front.sessions.said import Said
+    from lingua_scheduler.front.sessions.saver import Change
     from lingua_scheduler.front.sessions.state import About, Sent
     from lingua_scheduler.protocol.session import MissingResult, TranslationResult
 
@@ -90,27 +92,30 @@ class Backstage:
 
     # The session itself.
 
-    async def save(self, saved: Saved, owner: str, *, create: bool, opened_ms: int) -> Refusal | None:
-        """Save the state, if it is still this owner's."""
+    async def save(
+        self, saved: Saved, owner: str, change: Change | None = None, *, create: bool, opened_ms: int
+    ) -> Refusal | None:
+        """Save the state, if it is still this owner's, and what has changed of its audio."""
         about = saved.about
-        answer = await save_session(
-            self._engine,
-            about.session_id,
-            owner,
-            pack_state(saved),
-            self._rules.state_ttl_ms,
-            principal=about.principal,
-            token=about.token_hash,
-            next_index=saved.next_index,
-            create=create,
-            opened_ms=opened_ms,
-        )
+        said: dict[str, Any] = {
+            "ttl_ms": self._rules.state_ttl_ms,
+            "principal": about.principal,
+            "token": about.token_hash,
+            "next_index": saved.next_index,
+            "create": create,
+            "opened_ms": opened_ms,
+        }
+        engine, session_id, state = self._engine, about.session_id, pack_state(saved)
+        if change is None or not change.audio:
+            answer = await save_session(engine, session_id, owner, state, **said, is_silent=change is not None)
+        else:
+            answer = await keep_heard(engine, session_id, owner, state, **said, start=change.start, audio=change.audio)
         return answer if isinstance(answer, Refusal) else None
 
     async def take(
         self, session_id: str, owner: str, principal: str, token_hash: str, opened_ms: int
-    ) -> Saved | Refusal | None:
-        """Go on with a session; None: it is of another version."""
+    ) -> tuple[Saved, bytes] | Refusal | None:
+        """Go on with a session, and the audio of its stream; None: it is of another version."""
         taken = await take_session(
             self._engine,
             session_id,
@@ -123,7 +128,8 @@ class Backstage:
         if isinstance(taken, Refusal):
             return taken
         await self._desk.neighbours.tell_owner(session_id, taken.last_owner)
-        return unpack_state(taken.state)
+        saved = unpack_state(taken.state)
+        return None if saved is None else (saved, taken.heard)
 
     async def drop(self, session_id: str, owner: str) -> None:
         """The session is over."""

@@ -9,19 +9,26 @@ from lingua_scheduler.front.sessions.effects import Effect, Finish, Write
 from lingua_scheduler.protocol.errors import error_message
 
 if TYPE_CHECKING:
+    from lingua_scheduler.core.cutting import Cutting
     from lingua_scheduler.front.sessions.ledger import Ledger
 
 
 class Closing:
     """A session that only waits for its answers."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, cutting: Cutting | None) -> None:
+        """`cutting`: how far its stream had come; None: that is not known."""
         self.ledger = ledger
+        self.cutting = cutting
         self._is_finishing = False
 
     def hear(self) -> list[Effect]:
         """Whatever is said now comes too late."""
         return [Write(error_message(refuse("SESSION_CLOSED"), self.ledger.about.trace_id))]
+
+    def save(self) -> Cutting | None:
+        """How far its stream had come."""
+        return self.cutting
 
     @property
     def has_heard_all(self) -> bool:

@@ -106,6 +106,7 @@ class Ledger:
         if refusal is None and said.index is not None and self._is_unsure(said.index):
             return self._place_again(said.index, said)
         if self._is_full:
+            self.line.left += 1
             return [Close(CloseCode.RATE_LIMITED, _TOO_MANY)]
         effects: list[Effect] = []
         if refusal is not None:

@@ -33,6 +33,8 @@ class Line:
         #: What has its number and is being placed, and how many bytes of audio that are.
         self.unplaced: dict[int, int] = {}
         self.unplaced_bytes = 0
+        #: How many have left the line, or were not let in.
+        self.left = 0
 
     def __len__(self) -> int:
         return len(self._line)
@@ -56,7 +58,12 @@ class Line:
 
     def stand(self, said: Said, refusal: Refusal | None) -> None:
         """The last in line."""
+        self.left += refusal is not None
         self._line.append(_InLine(said, refusal))
+
+    def pieces(self) -> list[Said]:
+        """Those of a stream who wait for their number."""
+        return [one.said for one in self._line if one.refusal is None and one.said.turn_id is not None]
 
     def refused(self) -> Iterator[tuple[Said, Refusal]]:
         """Take those who stand first in line and are refused."""
@@ -79,6 +86,7 @@ class Line:
 
     def take(self) -> Said:
         """The first in line has its number."""
+        self.left += 1
         return self._line.popleft().said
 
     def refuse(self, refusal: Refusal, *, everybody: bool) -> list[Said]:
@@ -87,6 +95,7 @@ class Line:
         for one in self._line if everybody else [self._line[0]]:
             if one.refusal is None:
                 one.refusal = refusal
+                self.left += 1
                 told.append(one.said)
         return told
 

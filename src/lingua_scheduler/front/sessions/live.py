@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from lingua_scheduler.core.audio import Opus, Pcm16
-from lingua_scheduler.core.cutting import Cut, Cutter
+from lingua_scheduler.core.cutting import Cut, Cutter, Cutting
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.core.traces import trace_in
 from lingua_scheduler.front.sessions.bucket import Bucket
-from lingua_scheduler.front.sessions.effects import Close, Effect, Write
-from lingua_scheduler.front.sessions.said import Said, cut_from_stream, sent_whole
+from lingua_scheduler.front.sessions.effects import Close, Effect, Save, Write
+from lingua_scheduler.front.sessions.said import Said, cut_from_stream, piece_of, sent_whole
 from lingua_scheduler.logs import get_log
 from lingua_scheduler.protocol.errors import CloseCode, error_message
 from lingua_scheduler.protocol.frames import AudioFrame, FinalFrame
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from lingua_scheduler.core.cutting import Utterance as Piece
     from lingua_scheduler.front.sessions.ledger import Ledger
+    from lingua_scheduler.front.sessions.state import Stream
 
     Input = Utterance | AudioChunk | AudioFrame | FinalFrame
 
@@ -37,15 +38,62 @@ log = get_log(__name__)
 class Live:
     """A session that may say something."""
 
-    def __init__(self, ledger: Ledger, now_ms: int, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        now_ms: int,
+        new_id: Callable[[], str],
+        stream: Stream | None = None,
+        audio: bytes = b"",
+    ) -> None:
+        """`stream`, with its audio: what was heard elsewhere and is in no utterance; None: nothing is known of that."""
         self.ledger = ledger
         rules, agreed = ledger.rules, ledger.about.agreed
         codec = Opus() if agreed.codec == "opus" else Pcm16(agreed.sample_rate, agreed.channel_count)
         self._cutter = Cutter(rules.cut, codec, new_id)
         self._bucket = Bucket(rules.rate_per_s, rules.burst, now_ms)
-        self._seq = -1
         self._web_ms: int | None = None
         self._heard_ms = now_ms
+        self._is_known = stream is not None
+        #: Since when there is audio that is not saved; None: all of it is.
+        self._unsaved_ms: int | None = None
+        #: What is to be done as soon as somebody asks.
+        self._owed: list[Effect] = [] if stream is None else self._go_on(stream, audio, now_ms)
+        self._seq = self._cutter.last_seq
+
+    def _go_on(self, stream: Stream, audio: bytes, now_ms: int) -> list[Effect]:
+        """With what was heard elsewhere. If its audio is not all there, none of it is used; heard it was."""
+        about, wholes, cutting = self.ledger.about, stream.wholes, stream.cutting
+        if len(audio) != stream.size:
+            log.warning("heard", session_id=about.session_id, trace_id=about.trace_id, reason="its audio is not kept")
+            wholes, cutting, audio = [], Cutting(cutting.sequence), b""
+        pieces = []
+        for whole in wholes:
+            pieces.append(piece_of(whole, audio[: whole.size]))
+            audio = audio[whole.size :]
+        self._cutter.load(cutting, audio)
+        return self._cut(pieces, now_ms)
+
+    def save(self) -> Cutting | None:
+        """How far its stream has come; None: what was heard elsewhere is not known, and nothing since."""
+        self._unsaved_ms = None
+        return self.cutting
+
+    @property
+    def cutting(self) -> Cutting | None:
+        """The same, without saving it."""
+        saved = self._cutter.save()
+        return saved if self._is_known or saved.sequence else None
+
+    @property
+    def open_audio(self) -> bytes | bytearray:
+        """What was heard and is not cut."""
+        return self._cutter.open_audio
+
+    def came_back(self, now_ms: int) -> None:
+        """The client was away."""
+        self._heard_ms = now_ms
+        self._cutter.came_back()
 
     def heard(self, now_ms: int) -> None:
         """The client said something, whatever it was."""
@@ -107,6 +155,8 @@ class Live:
         ledger, effects = self.ledger, self._cut(self._cutter.tick(now_ms), now_ms)
         was_silent = self._cutter.due_ms is None
         added = self._cutter.add(seq, audio, is_final, now_ms)
+        if self._unsaved_ms is None and self._cutter.open_audio:
+            self._unsaved_ms = now_ms
         if added.refusal is not None:
             effects.append(Write(error_message(added.refusal, ledger.about.trace_id)))
         if was_silent and (added.utterances or self._cutter.due_ms is not None):
@@ -160,8 +210,15 @@ class Live:
     @property
     def due_ms(self) -> int:
         """When time alone will change something."""
-        dues = [self.ledger.due_ms, self._cutter.due_ms, self._idle_at_ms]
+        if self._owed:
+            return 0
+        dues = [self.ledger.due_ms, self._cutter.due_ms, self._idle_at_ms, self._keep_at_ms]
         return min(due for due in dues if due is not None)
+
+    @property
+    def _keep_at_ms(self) -> int | None:
+        """When what was heard is to be saved, so that it is not lost with this instance."""
+        return None if self._unsaved_ms is None else self._unsaved_ms + self.ledger.rules.keep_every_ms
 
     @property
     def _idle_at_ms(self) -> int | None:
@@ -172,7 +229,11 @@ class Live:
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Time has passed."""
-        effects = [*self._cut(self._cutter.tick(now_ms), now_ms), *self.ledger.tick(now_ms)]
+        effects = [*self._take_owed(), *self._cut(self._cutter.tick(now_ms), now_ms), *self.ledger.tick(now_ms)]
+        keep_at_ms = self._keep_at_ms
+        if keep_at_ms is not None and now_ms >= keep_at_ms:
+            self._unsaved_ms = None
+            effects.append(Save())
         idle_at_ms = self._idle_at_ms
         if idle_at_ms is not None and now_ms >= idle_at_ms:
             self._heard_ms = now_ms
@@ -181,7 +242,11 @@ class Live:
 
     def end(self, now_ms: int) -> list[Effect]:
         """The client will say no more: what is there is its last utterance."""
-        return self._cut(self._cutter.end(), now_ms)
+        return [*self._take_owed(), *self._cut(self._cutter.end(), now_ms)]
+
+    def _take_owed(self) -> list[Effect]:
+        owed, self._owed = self._owed, []
+        return owed
 
 
 def _under_way_ms(stamp_ms: float | None, now_ms: int) -> int | None:

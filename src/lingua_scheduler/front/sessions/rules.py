@@ -43,6 +43,8 @@ class SessionRules(msgspec.Struct, frozen=True):
     doubt_ms: int = 5_000
     #: How often the state is saved though nothing has changed, so that it does not expire.
     save_every_ms: int = 30_000
+    #: What was heard and is in no utterance is saved so soon at the latest.
+    keep_every_ms: int = 1_000
     #: The same warning at most so often.
     backpressure_ms: int = 1_000
     #: How much longer than its job the audio of an utterance is kept.
@@ -66,4 +68,5 @@ def rules_of(settings: Settings) -> SessionRules:
         burst=rates.utterances_burst,
         opening_ms=said.opening_ms,
         idle_ms=said.idle_ms,
+        keep_every_ms=said.keep_every_ms,
     )

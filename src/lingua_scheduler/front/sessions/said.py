@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from lingua_scheduler.core.cutting import Cut
+from lingua_scheduler.core.cutting import Utterance as Piece
 from lingua_scheduler.core.refusal import CODES, Invalid
+from lingua_scheduler.front.sessions.state import Whole
 from lingua_scheduler.protocol.options import Options, services_of
 from lingua_scheduler.protocol.speech import Agreed, Direction, audio_of, direction_of, spoken
 
 if TYPE_CHECKING:
-    from lingua_scheduler.core.cutting import Utterance as Piece
     from lingua_scheduler.front.sessions.state import About
     from lingua_scheduler.protocol.session import SessionInit, Speech, Utterance
 
@@ -66,6 +67,19 @@ def _wishes(speech: Speech) -> dict[str, Any]:
         "partial_update_interval_ms": speech.partial_update_interval_ms,
         "bind_key": options.bind_key or "",
     }
+
+
+def whole_of(said: Said) -> Whole:
+    """A piece of a stream, as it is saved: what its session wants is known there."""
+    cuts = {Cut.manual: said.is_manual_cut, Cut.timeout: said.is_timeout_triggered}
+    cuts[Cut.max_duration] = said.is_max_duration_triggered
+    cut = next((cut for cut, is_so in cuts.items() if is_so), Cut.max_length)
+    return Whole(said.turn_id or "", said.piece, cut, said.began_ms, len(said.audio))
+
+
+def piece_of(whole: Whole, audio: bytes) -> Piece:
+    """The same again. Nobody asks how long it was."""
+    return Piece(0, audio, whole.cut, whole.turn_id, whole.piece, 0, whole.first_ms, whole.first_ms)
 
 
 def cut_from_stream(piece: Piece, session: SessionInit, agreed: Agreed, nothing: Said, web_ms: int | None) -> Said:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-from lingua_scheduler.core.errors import LinguaError
+import msgspec
+
+from lingua_scheduler.core.errors import DependencyDown, LinguaError
+from lingua_scheduler.front.sessions.state import Heard
 from lingua_scheduler.logs import get_log
 
 if TYPE_CHECKING:
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
 
 #: The session is another connection's by now, or, in an engine that had lost it, another's altogether.
 _TAKEN: Final = ("SESSION_TAKEN", "FORBIDDEN")
+
+#: What is not there any more is written again.
+_LOST: Final = ("INVALID_SESSION", "UNKNOWN_AUDIO")
 
 log = get_log(__name__)
 
@@ -28,22 +34,47 @@ class NotSaved(LinguaError):
     """The engine does not take the state, and nobody else has the session: a bug of ours."""
 
 
-class Put(Protocol):
-    """Brings a state to the engine."""
+class Change(msgspec.Struct, frozen=True):
+    """What has changed of the audio of a session: from `start` on it is this, and no more."""
 
-    async def __call__(self, saved: Saved, *, create: bool) -> Refusal | None: ...
+    start: int
+    audio: bytes
+
+
+class Put(Protocol):
+    """Brings a state to the engine, and what has changed of its audio; None: nothing has."""
+
+    async def __call__(self, saved: Saved, change: Change | None, *, create: bool) -> Refusal | None: ...
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """How much of its audio the engine has."""
+
+    front: int = 0
+    size: int = 0
+
+    def change_to(self, heard: Heard) -> Change | None:
+        start = self.size if heard.front == self.front else 0
+        return None if start == heard.size == self.size else Change(start, heard.since(start))
 
 
 class Saver:
     """Of one session. `create`: the engine does not know it yet, or not any more."""
 
-    def __init__(self, state: Callable[[], Saved], put: Put, *, create: bool) -> None:
+    def __init__(self, state: Callable[[], Saved], heard: Callable[[], Heard], put: Put, *, create: bool) -> None:
         self._state = state
+        self._heard = heard
         self._put = put
         self.create = create
+        #: None: that is not known, and all of it is to be written.
+        self._kept = _Kept() if create else None
         self._lock = asyncio.Lock()
         self._asked = self._done = 0
         self._failed: tuple[int, Exception] | None = None
+
+    def lost(self) -> None:
+        """The engine has nothing of it any more."""
+        self.create, self._kept = True, None
 
     async def save(self) -> None:
         """Until a save that began after this call is done. What goes wrong with it is raised."""
@@ -64,13 +95,30 @@ class Saver:
 
     async def _save_once(self) -> None:
         create, self.create = self.create, False
-        refusal = await self._put(self._state(), create=create)
-        if refusal is not None and refusal.code == "INVALID_SESSION":
+        refusal = await self._bring(create=create)
+        if refusal is not None and refusal.code in _LOST:
             # The engine has lost it, and this is who knows it.
-            refusal = await self._put(self._state(), create=True)
+            refusal = await self._bring(create=True)
         if refusal is None:
             return
         if refusal.code in _TAKEN:
             raise SessionTaken(refusal.detail)
         log.error("save_session", session_id=self._state().about.session_id, reason=refusal.detail)
         raise NotSaved(refusal.detail)
+
+    async def _bring(self, *, create: bool) -> Refusal | None:
+        """One that is broken off may have been written."""
+        saved, heard = self._state(), self._heard()
+        kept, self._kept = self._kept, None
+        change = Change(0, heard.since(0)) if kept is None else kept.change_to(heard)
+        try:
+            refusal = await self._put(saved, change, create=create)
+        except DependencyDown as down:
+            if down.reason != "OOM" or change is None or not change.audio:
+                raise
+            # An engine without memory takes no audio. The rest it takes, and nobody believes that it has the audio.
+            heard = Heard(heard.front, [])
+            refusal = await self._put(msgspec.structs.replace(saved, stream=None), Change(0, b""), create=create)
+        if refusal is None:
+            self._kept = _Kept(heard.front, heard.size)
+        return refusal

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.core.records import Event as Ended
     from lingua_scheduler.core.replay import Event
     from lingua_scheduler.front.sessions.connection import Connection
+    from lingua_scheduler.front.sessions.saver import Change
     from lingua_scheduler.front.sessions.sessions import Sessions
     from lingua_scheduler.front.sessions.state import Saved
     from lingua_scheduler.front.sessions.talk import Talk
@@ -75,7 +76,7 @@ class Session:
         self._waiting: set[int] = set()
         self._deliverer: asyncio.Task[None] | None = None
         self._is_wished = False
-        self._saver = Saver(talk.save, self._put, create=create)
+        self._saver = Saver(talk.save, talk.heard, self._put, create=create)
 
     # The client.
 
@@ -318,8 +319,8 @@ class Session:
 
     # The state.
 
-    async def _put(self, saved: Saved, *, create: bool) -> Refusal | None:
-        return await self._stage.save(saved, self.owner, create=create, opened_ms=self.opened_ms)
+    async def _put(self, saved: Saved, change: Change | None, *, create: bool) -> Refusal | None:
+        return await self._stage.save(saved, self.owner, change, create=create, opened_ms=self.opened_ms)
 
     async def save(self) -> None:
         """Save it now; what is broken is raised."""
@@ -350,7 +351,7 @@ class Session:
     def recreate(self) -> None:
         """The engine came back empty: it gets everything again that is known here."""
         if not self.is_over:
-            self._saver.create = True
+            self._saver.lost()
             self.carry(self.talk.reopen(self._now()))
 
     def replaced(self) -> None:

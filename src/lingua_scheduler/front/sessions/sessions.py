@@ -120,10 +120,11 @@ class Sessions:
             if not known.is_over:
                 return known
         owner = new_connection(self._instance_id)
-        saved = await self.stage.take(resume.session_id, owner, principal, hash_of(resume.token), opened_ms)
-        if saved is None or isinstance(saved, Refusal):
-            return saved if saved is not None and saved.code == "SESSION_TAKEN" else None
-        talk = Talk.load(self.rules, saved, self.now(), _new_id)
+        taken = await self.stage.take(resume.session_id, owner, principal, hash_of(resume.token), opened_ms)
+        if taken is None or isinstance(taken, Refusal):
+            return taken if taken is not None and taken.code == "SESSION_TAKEN" else None
+        saved, audio = taken
+        talk = Talk.load(self.rules, saved, self.now(), _new_id, audio)
         session = Session(self, talk, owner, create=False, opened_ms=opened_ms)
         self._add(session)
         for index, sent in saved.sent.items():

@@ -1,14 +1,16 @@
-"""What is saved of a session, so that it can go on anywhere: no text, no audio."""
+"""What is saved of a session, so that it can go on anywhere: no text. Audio stands beside it."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import secrets
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from lingua_scheduler.core.cutting import Cut, Cutting
 from lingua_scheduler.protocol.session import SessionInit
 from lingua_scheduler.protocol.speech import Agreed
 
@@ -46,6 +48,48 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     paired_node_id: str = ""
 
 
+class Whole(msgspec.Struct, frozen=True):
+    """A piece of the stream that is cut and has no number yet, but for its audio, which has so many bytes."""
+
+    turn_id: str
+    piece: int
+    cut: Cut
+    first_ms: int
+    size: int
+
+
+class Stream(msgspec.Struct, frozen=True):
+    """What was heard of a stream and is in no utterance. Its audio stands beside it, in this order."""
+
+    wholes: list[Whole] = []
+    cutting: Cutting = Cutting()
+
+    @property
+    def size(self) -> int:
+        """How many bytes of audio that are."""
+        return sum(whole.size for whole in self.wholes) + (self.cutting.turn.size if self.cutting.turn else 0)
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """That audio: each whole piece, then the open one. It only grows, unless `front` has changed."""
+
+    front: int
+    parts: Sequence[bytes | bytearray]
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return sum(map(len, self.parts))
+
+    def since(self, start: int) -> bytes:
+        """All behind so many bytes."""
+        found = []
+        for part in self.parts:
+            found.append(part[start:])
+            start = max(0, start - len(part))
+        return b"".join(found)
+
+
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
     """All of it."""
 
@@ -55,6 +99,8 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     next_index: int
     #: The client has said that it will say no more, and all that it said is in here.
     is_closing: bool = False
+    #: None: nothing is known of it.
+    stream: Stream | None = None
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode

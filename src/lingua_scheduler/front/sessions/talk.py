@@ -18,7 +18,8 @@ from lingua_scheduler.front.sessions.ledger import Ledger
 from lingua_scheduler.front.sessions.live import Live
 from lingua_scheduler.front.sessions.manners import Manners, wrong_utterance
 from lingua_scheduler.front.sessions.opening import check_direction
-from lingua_scheduler.front.sessions.said import paired
+from lingua_scheduler.front.sessions.said import paired, whole_of
+from lingua_scheduler.front.sessions.state import Heard, Stream
 from lingua_scheduler.protocol.errors import error_message
 from lingua_scheduler.protocol.frames import AudioFrame, FinalFrame, PingFrame
 from lingua_scheduler.protocol.session import (
@@ -40,6 +41,7 @@ from lingua_scheduler.protocol.speech import PROTOCOL_VERSION, outdated
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lingua_scheduler.core.cutting import Cutting
     from lingua_scheduler.front.sessions.rules import SessionRules
     from lingua_scheduler.front.sessions.state import About, Saved
     from lingua_scheduler.protocol.frames import Frame
@@ -51,35 +53,44 @@ _INPUT: Final = (Utterance, AudioChunk, AudioFrame, FinalFrame)
 class Talk:
     """The machine. It does nothing itself, and knows no time but what it is told."""
 
-    def __init__(self, ledger: Ledger, now_ms: int, new_id: Callable[[], str]) -> None:
+    def __init__(self, ledger: Ledger, phase: Live | Closing) -> None:
         self.ledger = ledger
-        self.phase: Live | Closing = Live(ledger, now_ms, new_id)
+        self.phase = phase
         self.manners = Manners()
-        self._new_id = new_id
 
     @classmethod
     def begin(cls, rules: SessionRules, about: About, now_ms: int, new_id: Callable[[], str]) -> Talk:
         """A new session."""
-        return cls(Ledger(rules, about, now_ms), now_ms, new_id)
+        ledger = Ledger(rules, about, now_ms)
+        return cls(ledger, Live(ledger, now_ms, new_id, Stream()))
 
     @classmethod
-    def load(cls, rules: SessionRules, saved: Saved, now_ms: int, new_id: Callable[[], str]) -> Talk:
-        """One that was saved elsewhere. Its client is away until it is `back`."""
-        talk = cls(Ledger.load(rules, saved, now_ms), now_ms, new_id)
+    def load(
+        cls, rules: SessionRules, saved: Saved, now_ms: int, new_id: Callable[[], str], audio: bytes = b""
+    ) -> Talk:
+        """One that was saved elsewhere, with the audio of its stream. Its client is away until it is `back`."""
+        ledger, stream = Ledger.load(rules, saved, now_ms), saved.stream
         if saved.is_closing:
-            talk.phase = Closing(talk.ledger)
-        return talk
+            return cls(ledger, Closing(ledger, stream.cutting if stream else None))
+        return cls(ledger, Live(ledger, now_ms, new_id, stream, audio))
 
     def save(self) -> Saved:
-        """All that is needed to go on elsewhere."""
+        """All that is needed to go on elsewhere, but for the audio."""
+        cutting = self.phase.save()
+        stream = None if cutting is None else Stream([whole_of(said) for said in self.ledger.line.pieces()], cutting)
         is_closing = isinstance(self.phase, Closing) and self.phase.has_heard_all
-        return msgspec.structs.replace(self.ledger.save(), is_closing=is_closing)
+        return msgspec.structs.replace(self.ledger.save(), is_closing=is_closing, stream=stream)
+
+    def heard(self) -> Heard:
+        """The audio that belongs to what `save` gives."""
+        line, opened = self.ledger.line, self.phase.open_audio if isinstance(self.phase, Live) else b""
+        return Heard(line.left, [*(said.audio for said in line.pieces()), opened])
 
     # The client.
 
     def welcome(self, token: str) -> list[Effect]:
         """The session is open."""
-        return [Save(), Write(self._ack(token, "session is open"))]
+        return [Save(), Write(self._ack(token, "session is open", None))]
 
     def going_on(self, init: SessionInit) -> About:
         """The session as its client wants it from now on: what it says anew, and the rest as before.
@@ -102,11 +113,11 @@ class Talk:
         if isinstance(self.phase, Closing):
             self.phase.came_back()
         else:
-            self.phase.heard(now_ms)
-        ack = Write(self._ack(token, "session goes on"))
+            self.phase.came_back(now_ms)
+        ack = Write(self._ack(token, "session goes on", _heard_seq(self.phase.cutting)))
         return self._then([ack, *ledger.back(init.last_event_id, now_ms), *ledger.look_at_all(now_ms)])
 
-    def _ack(self, token: str, message: str) -> SessionInitAck:
+    def _ack(self, token: str, message: str, heard_seq: int | None) -> SessionInitAck:
         about, rules = self.ledger.about, self.ledger.rules
         return SessionInitAck(
             session_id=about.session_id,
@@ -126,6 +137,7 @@ class Talk:
                 pause_ms=rules.cut.pause_ms,
                 max_duration_ms=rules.cut.max_duration_ms,
             ),
+            heard_seq=heard_seq,
         )
 
     def away(self, now_ms: int) -> list[Effect]:
@@ -192,7 +204,7 @@ class Talk:
         if isinstance(self.phase, Closing):
             return []
         effects = self.phase.end(now_ms)
-        self.phase = Closing(self.ledger)
+        self.phase = Closing(self.ledger, self.phase.cutting)
         return effects
 
     # What becomes of its utterances. The ledger knows.
@@ -265,3 +277,10 @@ class Talk:
     def _then(self, effects: list[Effect]) -> list[Effect]:
         """A session that closes is finished as soon as it owes nothing."""
         return [*effects, *self.phase.finish()] if isinstance(self.phase, Closing) else effects
+
+
+def _heard_seq(cutting: Cutting | None) -> int | None:
+    """The last chunk of a stream that was heard, -1 if there was none; None: that is not known."""
+    if cutting is None:
+        return None
+    return cutting.sequence.last if cutting.sequence else -1

@@ -106,4 +106,4 @@ def moved(machine: Talk, now_ms: int = START_MS) -> Talk:
     """The same session on another instance, where its client comes back."""
     saved = unpack_state(pack_state(machine.save()))
     assert saved is not None
-    return Talk.load(machine.ledger.rules, saved, now_ms, counting())
+    return Talk.load(machine.ledger.rules, saved, now_ms, counting(), machine.heard().since(0))

@@ -86,6 +86,7 @@ def test_a_stream_is_numbered_from_zero_and_cut_by_the_client() -> None:
 def test_a_pause_cuts_when_its_time_comes() -> None:
     machine = talk()
     machine.hear(chunk(0, TENTH), START_MS)
+    only(Save, machine.tick(START_MS + 1_000))
     assert machine.due_ms == START_MS + 3_000
     assert not of(Number, machine.tick(START_MS + 2_999))
     assert of(Number, machine.tick(START_MS + 3_000))

@@ -1,0 +1,24 @@
+#!lua
+--[[ keep_heard: as save_session, with what the session has heard and is in no utterance yet: audio that goes on from
+  `start`, where what is kept ends, or is all there is. Whoever goes on elsewhere gets both together.
+  KEYS  entry · session · heard
+  ARGV  now_ms rules, then for each: { principal owner token next create ttl_ms opened_ms start } state audio
+  OUT   SAVED | FORBIDDEN | SESSION_TAKEN | INVALID_SESSION | UNKNOWN_AUDIO                                         ]]
+-- include: put_session
+local answers = {}
+
+for i = 3, #ARGV, 3 do
+  local item, state, audio = cmsgpack.unpack(ARGV[i]), ARGV[i + 1], ARGV[i + 2]
+  local ttl_ms, start, answer = item[6], item[8], "UNKNOWN_AUDIO"
+  if start == 0 or redis.call("STRLEN", KEY.heard) == start then
+    answer = put_session(state, unpack(item))
+  end
+  if answer == "SAVED" and start == 0 then
+    redis.call("SET", KEY.heard, audio, "PX", ttl_ms)
+  elseif answer == "SAVED" then
+    redis.call("APPEND", KEY.heard, audio)
+    redis.call("PEXPIRE", KEY.heard, ttl_ms)
+  end
+  answers[#answers + 1] = cmsgpack.pack({ answer })
+end
+return answers
