@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from lingua_scheduler.core.errors import DependencyDown, LinguaError
-from lingua_scheduler.front.sessions.state import Heard
 from lingua_scheduler.logs import get_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lingua_scheduler.core.refusal import Refusal
-    from lingua_scheduler.front.sessions.state import Saved
+    from lingua_scheduler.front.sessions.state import Heard, Saved
 
 #: The session is another connection's by now, or, in an engine that had lost it, another's altogether.
 _TAKEN: Final = ("SESSION_TAKEN", "FORBIDDEN")
@@ -39,6 +38,9 @@ class Change(msgspec.Struct, frozen=True):
 
     start: int
     audio: bytes
+
+
+_NOTHING: Final = Change(0, b"")
 
 
 class Put(Protocol):
@@ -111,14 +113,16 @@ class Saver:
         saved, heard = self._state(), self._heard()
         kept, self._kept = self._kept, None
         change = Change(0, heard.since(0)) if kept is None else kept.change_to(heard)
+        # What is heard meanwhile is not written by this.
+        written = _Kept(heard.front, heard.size)
         try:
             refusal = await self._put(saved, change, create=create)
         except DependencyDown as down:
             if down.reason != "OOM" or change is None or not change.audio:
                 raise
             # An engine without memory takes no audio. The rest it takes, and nobody believes that it has the audio.
-            heard = Heard(heard.front, [])
-            refusal = await self._put(msgspec.structs.replace(saved, stream=None), Change(0, b""), create=create)
+            written = _Kept()
+            refusal = await self._put(msgspec.structs.replace(self._state(), stream=None), _NOTHING, create=create)
         if refusal is None:
-            self._kept = _Kept(heard.front, heard.size)
+            self._kept = written
         return refusal

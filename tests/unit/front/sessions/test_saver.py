@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
@@ -9,6 +11,9 @@ from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.front.sessions.saver import Change, NotSaved, Saver
 from lingua_scheduler.front.sessions.state import Heard, Saved
 from tests.unit.front.sessions.talking import START_MS, chunk, talk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Engine:
@@ -18,10 +23,12 @@ class Engine:
         self.brought: list[tuple[Change | None, bool]] = []
         self.last: Saved | None = None
         self.answers: list[Refusal | Exception | None] = []
+        self.meanwhile: Callable[[], None] = lambda: None
 
     async def put(self, saved: Saved, change: Change | None, *, create: bool) -> Refusal | None:
         self.brought.append((change, create))
         self.last = saved
+        self.meanwhile()
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, Exception):
             raise answer
@@ -38,7 +45,7 @@ class Speaker:
 
     def __init__(self, *, create: bool = True) -> None:
         self.front = 0
-        self.parts = [b""]
+        self.parts: list[bytes | bytearray] = [b""]
         self.engine = Engine()
         machine = talk()
         machine.hear(chunk(0, b"aa"), START_MS)
@@ -60,6 +67,16 @@ async def test_only_what_is_new_is_brought() -> None:
     assert await speaker.saves(b"gh", b"ijkl", left=1) == [Change(0, b"ghijkl")]
     assert await speaker.saves(b"", left=2) == [Change(0, b"")]
     assert await speaker.saves(b"", left=1) == [None]
+
+
+async def test_what_is_heard_while_it_is_saved_is_brought_with_the_next() -> None:
+    speaker = Speaker()
+    opened = bytearray(b"ab")
+    speaker.front, speaker.parts = 0, [opened]
+    speaker.engine.meanwhile = lambda: opened.extend(b"cd")
+    await speaker.saver.save()
+    await speaker.saver.save()
+    assert speaker.engine.changes() == [Change(0, b"ab"), Change(2, b"cd")]
 
 
 async def test_whoever_goes_on_with_a_session_brings_all_of_it() -> None:
