@@ -75,6 +75,25 @@ async def test_a_server_that_forgot_its_scripts_is_told_again(cluster: Sixpack, 
         await tally.check()
 
 
+async def test_a_server_that_forgot_its_scripts_keeps_nobody_of_another_waiting(
+    cluster: Sixpack, engine: Engine
+) -> None:
+    forgetful, slow, well = engine.one_cell_each("c0").values()
+    await asyncio.gather(*(engine.run(ENTER, cell, (b"before",)) for cell in (forgetful, slow, well)))
+    server, frozen = cluster.primary_of(slot_of(forgetful)), cluster.primary_of(slot_of(slow)).server
+    frozen.freeze()
+    try:
+        on_way = engine.run(ENTER, slow, (b"on its way",))
+        server.ask("SCRIPT", "FLUSH")
+        async with asyncio.timeout(10):
+            await engine.run(ENTER, forgetful, (b"told again",))
+            await engine.run(ENTER, well, (b"as ever",))
+        assert not on_way.done()
+    finally:
+        frozen.thaw()
+    await on_way
+
+
 async def test_every_server_can_be_asked(cluster: Sixpack, engine: Engine) -> None:
     ports = {
         name: int((await reply).decode().partition("tcp_port:")[2].split()[0])

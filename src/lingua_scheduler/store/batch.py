@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
     from lingua_scheduler.store.resp import Failure
     from lingua_scheduler.store.scripts import Script
+    from lingua_scheduler.store.wire import Call
 
     #: What a caller makes of the bytes that a script answers for its item.
     Read = Callable[[bytes], Any]
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 class Lane:
     """The calls of one script on one cell in this tick, and the bytes that all of them begin with."""
 
-    __slots__ = ("cell", "futures", "head", "items", "keys", "meter", "rank", "reads", "script", "width")
+    __slots__ = ("born", "cell", "futures", "head", "items", "keys", "meter", "rank", "reads", "script", "width")
 
     def __init__(self, script: Script, cell: str, keys: int, head: bytes, width: int, meter: CallMeter) -> None:
         self.script = script
@@ -40,6 +41,8 @@ class Lane:
         self.items: list[bytes] = []
         self.futures: list[asyncio.Future[Any]] = []
         self.reads: list[Read] = []
+        #: When the tick of its first item began.
+        self.born = 0.0
 
 
 class Batch:
@@ -78,7 +81,7 @@ class Batch:
                     except ValueError as error:
                         fail(future, self._misfit(f"what its face does not know: {error}"))
             self.meter.seconds.add(self.engine.age(self.born), self.size)
-            self.engine.settled()
+            self.engine.settled(self.cell)
         elif isinstance(reply, hiredis.ReplyError):
             self.engine.refused(self, str(reply))
         else:
@@ -92,7 +95,7 @@ class Batch:
         self.meter.failed[type(failure()).__name__] += self.size
         for future in self.futures:
             fail(future, failure)
-        self.engine.settled()
+        self.engine.settled(self.cell)
 
     def lost(self, why: str) -> None:
         """Of a script that only reads nothing is unknown: nothing happened, and nothing was learned."""
@@ -100,6 +103,17 @@ class Batch:
 
     def gone(self) -> bool:
         return all(future.done() for future in self.futures)
+
+
+class Hold:
+    """What waits of one cell: batches that met a server without their script, and what was called since."""
+
+    __slots__ = ("batches", "commands", "lanes")
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.commands: list[tuple[bytes, Call, str]] = []
+        self.lanes: list[Lane] = []
 
 
 class Load:

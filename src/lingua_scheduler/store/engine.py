@@ -8,8 +8,8 @@ cells may overtake each other. Only three things bend it:
 - A lost connection. What was not written yet follows on the next one, in order; what was written may have
   been executed, or not, or (its bytes lie in the engine's socket) be executed even after its successors.
 - SCRIPT FLUSH by somebody else. Batches that met NOSCRIPT are sent again in their old order, after everything
-  that is on its way and before everything newer. Only what followed them on the wire can have overtaken them,
-  and only if somebody had loaded its script again by then.
+  of their cell that is on its way and before everything newer. Only what followed them on the wire can have overtaken
+  them, and only if somebody had loaded its script again by then. Other cells are not kept waiting.
 - On a Cluster, a slot that changes its server. A call that was turned away is sent again when all of its slot that
   is on its way was answered; then it goes alone, and what is newer follows when it was served. Only what followed it on
   the wire before it was turned away can have overtaken it, and only if the slot was whole again by then. Nothing is
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +28,7 @@ from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.meters import CallMeter
 from lingua_scheduler.store.address import Cluster, Sentinels, parse_place
 from lingua_scheduler.store.assurance import Assurance
-from lingua_scheduler.store.batch import Batch, Lane, Load
+from lingua_scheduler.store.batch import Batch, Hold, Lane, Load
 from lingua_scheduler.store.cluster import ClusterCarrier
 from lingua_scheduler.store.connection import Connection
 from lingua_scheduler.store.keys import cell_key
@@ -87,9 +88,11 @@ class Engine:
         self._scheduled = False
         self._commands: list[tuple[bytes, Call, str]] = []
         self._open: list[Lane] = []
-        # Batches that wait for a reply, and those that met NOSCRIPT: while there are such, ticks wait.
-        self._on_way = 0
-        self._again: list[Batch] = []
+        #: How many batches of each cell wait for a reply.
+        self._on_way: dict[str, int] = {}
+        #: Cells of which a batch met NOSCRIPT, and those of them of which nothing is on its way any more.
+        self._held: dict[str, Hold] = {}
+        self._quiet: list[str] = []
         carrier.preamble = self._preamble
         self._assurance = Assurance(carrier, prefix, replication) if replication else None
         #: Called when there is a new connection to a server, by whoever enters with something.
@@ -132,11 +135,14 @@ class Engine:
     async def close(self) -> None:
         """Hang up. What waits for a reply ends as `OutcomeUnknown`, what was not sent as `DependencyDown`."""
         closed = partial(DependencyDown, "CLOSED", "the engine's client was closed")
-        for _, call, _ in self._commands:
+        holds = self._held.values()
+        for _, call, _ in chain(self._commands, *(hold.commands for hold in holds)):
             call.fail(closed)
-        for lane in self._open:
+        for lane in chain(self._open, *(hold.lanes for hold in holds)):
             for future in lane.futures:
                 fail(future, closed)
+        for hold in holds:
+            hold.commands, hold.lanes = [], []
         self._commands, self._open = [], []
         self._lanes.clear()
         if self._assurance is not None:
@@ -267,19 +273,24 @@ class Engine:
         self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        if self._again:
-            return
         self._scheduled = False
-        carrier, born = self._carrier, self._born
-        if self._commands:
-            for data, call, cell in self._commands:
-                carrier.send(data, call, cell)
-            self._commands.clear()
+        commands, self._commands = self._commands, []
         lanes, self._open = self._open, []
+        for lane in lanes:
+            lane.born = self._born
+        if self._held:
+            commands, lanes = self._hold_back(commands, lanes)
+        self._put_out(commands, lanes)
+        self._carrier.flush()
+
+    def _put_out(self, commands: list[tuple[bytes, Call, str]], lanes: list[Lane]) -> None:
+        carrier = self._carrier
+        for data, call, cell in commands:
+            carrier.send(data, call, cell)
         if len(lanes) > 1:
             lanes.sort(key=_RANK)
         for lane in lanes:
-            items, futures, reads = lane.items, lane.futures, lane.reads
+            items, futures, reads, born = lane.items, lane.futures, lane.reads, lane.born
             lane.items, lane.futures, lane.reads = [], [], []
             if lane.script.sha not in self._scripts:
                 self._load(lane.script, born)
@@ -288,7 +299,6 @@ class Engine:
                 end = start + most
                 data = self._encode(lane, items[start:end])
                 self._send(Batch(self, lane, data, futures[start:end], reads[start:end], born))
-        carrier.flush()
 
     def _encode(self, lane: Lane, items: list[bytes]) -> bytes:
         now = b"" if self._clock is None else b"%d" % self._clock()
@@ -302,7 +312,7 @@ class Engine:
         )
 
     def _send(self, batch: Batch) -> None:
-        self._on_way += 1
+        self._on_way[batch.cell] = self._on_way.get(batch.cell, 0) + 1
         self._carrier.send(batch.data, batch, batch.cell)
 
     # Loading scripts.
@@ -329,22 +339,48 @@ class Engine:
         elif batch.sent_again:
             batch.fail(failure_of_script(batch.script, self._load_errors.get(batch.script.sha, message)))
         else:
-            self._again.append(batch)
-            self.settled()
+            self._held.setdefault(batch.cell, Hold()).batches.append(batch)
+            self.settled(batch.cell)
 
-    def settled(self) -> None:
-        """A batch is not on its way any more. The last one lets those that met NOSCRIPT go again."""
-        self._on_way -= 1
-        if self._again and not self._on_way:
-            batches, self._again = self._again, []
-            for script in {batch.script.sha: batch.script for batch in batches}.values():
-                self._load(script, batches[0].born)
-            for batch in batches:
-                batch.sent_again = True
-                self._send(batch)
-            self._carrier.flush()
-            if self._scheduled:
-                self._flush()
+    def settled(self, cell: str) -> None:
+        """A batch is not on its way any more. The last one of a cell lets those that met NOSCRIPT go again."""
+        left = self._on_way[cell] - 1
+        if left:
+            self._on_way[cell] = left
+            return
+        del self._on_way[cell]
+        if cell in self._held:
+            if not self._quiet:
+                # Soon, so that what the others of these replies say is loaded with it, each script once.
+                self._loop.call_soon(self._go_again)
+            self._quiet.append(cell)
+
+    def _hold_back(
+        self, commands: list[tuple[bytes, Call, str]], lanes: list[Lane]
+    ) -> tuple[list[tuple[bytes, Call, str]], list[Lane]]:
+        """What is of no held cell. The rest waits with its cell."""
+        free: list[tuple[bytes, Call, str]] = []
+        for command in commands:
+            hold = self._held.get(command[2])
+            (free if hold is None else hold.commands).append(command)
+        open_lanes: list[Lane] = []
+        for lane in lanes:
+            hold = self._held.get(lane.cell)
+            (open_lanes if hold is None else hold.lanes).append(lane)
+        return free, open_lanes
+
+    def _go_again(self) -> None:
+        cells, self._quiet = self._quiet, []
+        holds = [self._held.pop(cell) for cell in cells]
+        batches = [batch for hold in holds for batch in hold.batches]
+        for script in {batch.script.sha: batch.script for batch in batches}.values():
+            self._load(script, batches[0].born)
+        for batch in batches:
+            batch.sent_again = True
+            self._send(batch)
+        for hold in holds:
+            self._put_out(hold.commands, hold.lanes)
+        self._carrier.flush()
 
 
 def _carrier(place: Place, timeout_ms: int, patience_ms: int) -> Carrier:
