@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from lingua_scheduler.store.keys import instance_tag, rate_tag, session_tag
+from lingua_scheduler.store.keys import instance_tag, rate_tag, request_tag, session_tag
 from lingua_scheduler.store.slots import slot_of
 from tests.support.house import House
 from tests.support.waiting import holds
@@ -16,6 +16,8 @@ from tests.support.workshop import Workshop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+
+    import pytest
 
     from tests.support.clusters import Node as Server
     from tests.support.clusters import Sixpack
@@ -63,17 +65,23 @@ def _elsewhere(stem: str, is_home: Callable[[str], bool]) -> Iterator[str]:
     return (name for name in (f"{stem}{number}" for number in count()) if not is_home(name))
 
 
-@asynccontextmanager
-async def town(cluster: Sixpack) -> AsyncIterator[tuple[Town, Server]]:
-    """Three cells under load, and the primary of one of them. At the end all that was confirmed is done."""
+def _primary(cluster: Sixpack) -> tuple[Server, Callable[[str], bool]]:
+    """Whose cell something is done to, and what else has its slot there."""
     for server in cluster.nodes:
         server.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
     home = cluster.primary_of(slot_of(CELL))
     spans = [(low, high) for low, high, (_, port, *_), *_ in home.ask("CLUSTER", "SLOTS") if port == home.port]
+    return home, lambda tag: any(low <= slot_of(tag) <= high for low, high in spans)
 
-    def is_home(tag: str) -> bool:
-        return any(low <= slot_of(tag) <= high for low, high in spans)
 
+def _cell_of(placed: dict[str, Any]) -> str:
+    return str(placed["job_id"]).partition(".")[0]
+
+
+@asynccontextmanager
+async def town(cluster: Sixpack) -> AsyncIterator[tuple[Town, Server]]:
+    """Three cells under load, and the primary of one of them. At the end all that was confirmed is done."""
+    home, is_home = _primary(cluster)
     # Beside the cell it has the bucket from which all callers are admitted.
     assert [tag for tag in (*CELLS, "dir", rate_tag("nobody")) if is_home(tag)] == [CELL, rate_tag("nobody")]
     settings: dict[str, Any] = {"cell.cell_capacity": 1, "engine.durability": "replicated"}
@@ -115,6 +123,42 @@ async def test_a_primary_that_dies_stops_only_its_own_cell(own_cluster: Sixpack)
         await there.more(*CELLS)
     for cell in OTHERS:
         assert there.answers[cell].keys() <= FINE, cell
+
+
+async def test_a_job_goes_to_another_cell_while_nobody_serves_one_and_so_does_a_request_that_is_sent_again(
+    own_cluster: Sixpack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that was to be made there is refused: only there it can be known whether it was. Nobody has made it."""
+    home, is_home = _primary(own_cluster)
+    sessions = _elsewhere("s", lambda name: is_home(session_tag(name)))
+    request_id = next(_elsewhere("r", lambda name: is_home(request_tag("nobody", name))))
+    settings: dict[str, Any] = {"cell.cell_capacity": 1}
+    settings["instance.id"] = next(_elsewhere("i", lambda name: is_home(instance_tag(name))))
+    async with House(own_cluster.url, **settings).open() as house:
+        people = [house.node(f"node-{cell}") for cell in CELLS]
+        for node in people:
+            await node.connect()
+            await node.register(slots=SLOTS, features=TELLS)
+            await node.is_ready()
+        for server in (own_cluster.replica_of(home), home):
+            server.server.stop()
+        # Nobody has looked for room for this pair yet.
+        assert _cell_of(await house.dispatch(next(sessions))) in OTHERS
+        asked: dict[str, Any] = {"session_id": next(sessions), "request_id": request_id}
+        app = house.serving.app
+        with monkeypatch.context() as before:
+            # It was chosen a moment before its primary was gone.
+            before.setattr(app.submitter.routes, "begin_at", lambda *_: CELL)
+            refused = await house.dispatch(**asked, status=503)
+        assert (refused["error"], refused["retryable"]) == ("SCHEDULER_DEPENDENCY_DOWN", True)
+        # That it cannot go on from there is not tried for each of the others: that takes time.
+        assert "withdraw" not in app.engine.meters or app.engine.meters["withdraw"].failed.total() <= 1
+        placed = await house.dispatch(**asked)
+        assert _cell_of(placed) in OTHERS
+        assert (await house.dispatch(**asked))["job_id"] == placed["job_id"]
+        await asyncio.to_thread(own_cluster.start_again)
+        for node in people:
+            await node.close()
 
 
 async def test_a_slot_that_is_handed_over_costs_no_cell_anything_but_time(own_cluster: Sixpack) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.ids import cell_of, name_of
 from lingua_scheduler.core.refusal import Breakdown, Refusal
 from lingua_scheduler.core.rules import Rules
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.flows.conftest import MakeWorld
+    from tests.support.meddling import Run
     from tests.support.world import World
 
 LONG_MS = 61_000
@@ -176,6 +178,30 @@ class TestOneCell:
 
 
 class TestJobs:
+    async def test_who_meets_a_cell_that_is_away_sends_the_next_ones_elsewhere_until_it_answers(
+        self, world: World, here: Instance
+    ) -> None:
+        away: list[str] = []
+
+        async def fail(run: Run) -> object:
+            if away:
+                raise DependencyDown("UNREACHABLE", away.pop())
+            return await run()
+
+        for n in range(4):
+            await here.join(f"n{n}", max_concurrent_jobs=100)
+        instance = Instance(meddled(world.engine, dispatch=fail))
+        routes = instance.submitter.routes
+        await instance.directory.read()
+        await instance.submit()
+        away.append("this once")
+        with pytest.raises(DependencyDown):
+            await instance.submit(request_id="r1")
+        other = cell_in(await instance.submit(request_id="r1"))
+        assert {routes.begin_at("en", "zh") for _ in range(20)} == {other}
+        await routes.look()
+        assert {routes.begin_at("en", "zh") for _ in range(50)} == {"c0", "c1"}
+
     async def test_a_job_is_placed_wherever_there_is_room_and_refused_only_by_all(
         self, here: Instance, there: Instance
     ) -> None:

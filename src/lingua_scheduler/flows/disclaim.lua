@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ disclaim: the job was refused. The last of those who wanted to make it frees the request id: a refusal is not
+--[[ disclaim: the job was not made. The last of those who wanted to make it frees the request id: a refusal is not
   remembered, but while another is about to make the same job the id goes on standing for it.
   KEYS  claim
   ARGV  now_ms rules, then for each: { job_id offered_job }                 (what it stands for, what was offered)

@@ -1,4 +1,4 @@
-"""disclaim: the job that a request id was to stand for was refused."""
+"""disclaim: the job that a request id was to stand for was not made."""
 
 from __future__ import annotations
 

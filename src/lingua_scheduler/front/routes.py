@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.language import UnknownLanguage
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.refusal import Refusal
@@ -59,6 +60,8 @@ class RouteBook:
         self._asked: dict[str, float] = {}
         #: When that was last looked at for somebody who waits.
         self._looked: dict[str, float] = {}
+        #: When a cell could last not be asked. It comes after all others, until it has answered or that is long ago.
+        self._down: dict[str, float] = {}
 
     @property
     def is_one(self) -> bool:
@@ -103,13 +106,13 @@ class RouteBook:
         return found
 
     async def ordered(self, pair: Pair, cells: Iterable[str], first: Sequence[str] = ()) -> list[str]:
-        """These cells, in the order in which they are asked; `first` are asked first, if they are among them."""
+        """These cells, in the order in which they are asked; `first` are asked first, if they are there."""
         cells = list(cells)
         if len(cells) > 1:
             self._asked[str(pair)] = monotonic()
             if not any((str(pair), cell) in self._room for cell in cells):
                 await self._look(cells, [str(pair)])
-        begin = [cell for cell in dict.fromkeys(first) if cell in cells]
+        begin = [cell for cell in dict.fromkeys(first) if cell in cells and not self._is_down(cell)]
         return begin + self._shuffled(str(pair), [cell for cell in cells if cell not in begin])
 
     async def homes_of(self, ask: Ask, hints: Hints) -> list[str]:
@@ -130,10 +133,18 @@ class RouteBook:
         """A cell had no room for the pair."""
         self._room[str(pair), cell] = 0
 
+    def down(self, cell: str) -> None:
+        """A cell could not be asked."""
+        self._down[cell] = monotonic()
+
+    def _is_down(self, cell: str) -> bool:
+        return self._down.get(cell, 0.0) > monotonic() - _LATELY_S
+
     def with_room(self, pair: Pair, but: str) -> str | None:
         """Another cell that had room for the pair when it was last looked at."""
         known = self._known.get(str(pair))
-        cells = [cell for cell in (known[1].own if known else ()) if cell != but and self._room.get((str(pair), cell))]
+        others = [cell for cell in (known[1].own if known else ()) if cell != but and not self._is_down(cell)]
+        cells = [cell for cell in others if self._room.get((str(pair), cell))]
         return self._shuffled(str(pair), cells)[0] if cells else None
 
     async def look_at(self, pair: Pair) -> None:
@@ -145,7 +156,7 @@ class RouteBook:
             await self._look((await self.ways(pair)).own, [name])
 
     async def look(self) -> None:
-        """Look how much room there is for the pairs that somebody asked for lately."""
+        """Look how much room there is for the pairs that somebody asked for lately. A cell may be away."""
         if self._directory.is_one:
             return
         since = monotonic() - _LATELY_S
@@ -161,7 +172,12 @@ class RouteBook:
 
     async def _look(self, cells: Iterable[str], pairs: Sequence[str]) -> None:
         async def look_at(cell: str) -> None:
-            room = await read_room(self._directory.engine, cell, pairs)
+            try:
+                room = await read_room(self._directory.engine, cell, pairs)
+            except DependencyDown:
+                self.down(cell)
+                return
+            self._down.pop(cell, None)
             if not isinstance(room, Refusal):
                 self._room |= {(pair, cell): number for pair, number in zip(pairs, room.numbers, strict=True)}
 
@@ -173,6 +189,8 @@ class RouteBook:
             return cells
 
         def key(cell: str) -> float:
+            if self._is_down(cell):
+                return random.random() - 2
             room = self._room.get((pair, cell), 1)
             return random.random() ** (1 / room) if room > 0 else random.random() - 1
 

@@ -3,7 +3,8 @@
 A job that nobody but its caller can know is simply made elsewhere, under another id. One that others may know by its id
 (a request stands for it, or a session does) is first withdrawn where it was refused, so that nobody makes it there any
 more, and whoever comes there later is sent on: see `flows/withdraw`. So it exists at most once, whoever dies between
-the steps, and however many send the same.
+the steps, and however many send the same. If the cell in which such a job is tried is away, it is tried nowhere else:
+somebody who sent the same may reach that cell, or have made the job there before.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 FINAL: Final = ("NO_CAPABLE_NODE", "PREFERRED_NODE_NOT_CAPABLE")
 _FULL: Final = "ALL_CANDIDATES_FULL_OR_FAILED"
 _NOBODY: Final = "no node of any cell serves it"
+#: Of a cell that could not take a job: for these reasons it can still be told that the job goes on.
+_TELLABLE: Final = ("BEHIND", "OOM")
 #: So often a job is followed that others send on meanwhile.
 _MOST_FOLLOWED: Final = 100
 
@@ -241,6 +244,9 @@ class _Pass:
                 answer = await self._at(cell, ask, wait_ms)
             except DependencyDown as down:
                 self._down[cell] = down
+                self._routes.down(self._way.cell)
+                if self._way.is_known and down.reason not in _TELLABLE:
+                    raise
                 return None
             if answer is not None or cell in self._refused:
                 return answer

@@ -137,17 +137,25 @@ class Submitter:
         if not isinstance(job_id, str):
             return job_id
         make = self._make if job_id == offered else self._find_or_make
-        submitted = await make(Way(job_id, is_known=True), ask, tags)
+        try:
+            submitted = await make(Way(job_id, is_known=True), ask, tags)
+        except DependencyDown:
+            # It was not made. Who asks again need not ask the same cell, unless another may have made it there.
+            await self._disclaim(claimant, request_id, job_id, offered)
+            raise
         if isinstance(submitted, Refusal):
-            # If that fails the claim's lease goes on, for the same ask only; the refusal is no less true.
-            with contextlib.suppress(DependencyDown, OutcomeUnknown):
-                await disclaim(self._engine, claimant, request_id, job_id, offered)
+            await self._disclaim(claimant, request_id, job_id, offered)
             return submitted
         if await self._seal(claimant, request_id, digest, job_id, timeout_ms, submitted.job_id):
             return submitted
         # This process slept through the lease, and the id stands for another job by now: that one, or a conflict.
         await self._drop(submitted.job_id, "its request id stands for another job")
         return await self._submit(ask, digest, tags, principal, request_id)
+
+    async def _disclaim(self, claimant: str, request_id: str, job_id: str, offered: str) -> None:
+        # If that fails the claim's lease goes on, for the same ask only; what is answered is no less true.
+        with contextlib.suppress(DependencyDown, OutcomeUnknown):
+            await disclaim(self._engine, claimant, request_id, job_id, offered)
 
     async def _claim(
         self, principal: str, request_id: str, digest: str, offered: str, timeout_ms: int

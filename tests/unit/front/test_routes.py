@@ -49,6 +49,19 @@ async def test_a_cell_that_refused_has_no_room() -> None:
     assert routes.with_room(EN_ZH, but="c0") == "c1"
 
 
+async def test_a_cell_that_could_not_be_asked_comes_last_and_nobody_goes_on_there() -> None:
+    routes = await book(c0=9, c1=1, c2=0)
+    routes.down("c0")
+    for _ in range(20):
+        assert await routes.ordered(EN_ZH, ["c0", "c1", "c2"], ["c0"]) == ["c1", "c2", "c0"]
+        assert routes.begin_at("en", "zh") == "c1"
+    assert routes.with_room(EN_ZH, but="c1") is None
+    # After a while somebody tries it again.
+    routes._down["c0"] -= 11
+    assert await routes.ordered(EN_ZH, ["c0", "c1", "c2"], ["c0"]) != ["c1", "c2", "c0"]
+    assert routes.with_room(EN_ZH, but="c1") == "c0"
+
+
 async def test_a_job_begins_where_there_is_room_or_in_the_first_cell_if_nobody_knows() -> None:
     routes = await book(c0=0, c1=5)
     assert {routes.begin_at("en", "zh") for _ in range(20)} == {"c1"}
