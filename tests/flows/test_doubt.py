@@ -16,13 +16,19 @@ from lingua_scheduler.flows.reap import Settled
 from lingua_scheduler.store.checks import check_schema
 from lingua_scheduler.views.schema import Schema, read_schema
 from tests.support.cells import watch
+from tests.support.meddling import meddled
 from tests.support.stage import T0, A, bring, code_of, join, keep_alive, place, sweep
 from tests.support.waiting import wait_until
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.job_state import State
+    from tests.support.meddling import Run
     from tests.support.world import World
+
+
+class Died(Exception):
+    """The process is gone."""
 
 
 @pytest.fixture
@@ -61,6 +67,55 @@ async def test_under_another_reign_nobody_is_chosen_and_all_keep_their_jobs(begu
 async def test_under_the_same_reign_nothing_happens_whoever_asks(begun: World) -> None:
     await join(begun)
     assert await watch(begun, doubt(begun.engine, CELL, "first")) == (Doubted(0), {})
+
+
+@pytest.fixture
+async def many(begun: World, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Nodes, more than a page has room for. (The engine keeps fewer in one piece, and shows them at once.)"""
+    monkeypatch.setattr("lingua_scheduler.flows.doubt.PAGE", 50)
+    names = [f"n{number}" for number in range(600)]
+    await asyncio.gather(*(join(begun, name) for name in names))
+    return names
+
+
+async def away(world: World) -> list[str]:
+    return sorted(name for name, node in (await world.cell()).nodes.items() if node.away_until_ms > 0)
+
+
+async def test_many_nodes_are_doubted_page_by_page_and_the_reign_is_known_with_the_last(
+    begun: World, many: list[str]
+) -> None:
+    """Whoever dies before leaves a cell that is doubted anew by who comes next."""
+    world, before = begun, await reign(begun)
+
+    async def die_after(run: Run) -> object:
+        await run()
+        raise Died
+
+    with pytest.raises(Died):
+        await doubt(meddled(world.engine, doubt=die_after), CELL, "second")
+    first = await away(world)
+    assert 0 < len(first) < len(many)
+    assert await reign(world) == before
+    engine = meddled(world.engine)
+    assert await doubt(engine, CELL, "second") == Doubted(len(many) - len(first))
+    assert len(engine.ran) > 2
+    assert await away(world) == sorted(many)
+    assert await reign(world) != before
+    assert await watch(world, doubt(world.engine, CELL, "second")) == (Doubted(0), {})
+
+
+async def test_a_new_connection_serves_nobody_before_all_pages_are_done(begun: World, many: list[str]) -> None:
+    world = begun
+    doubt_first(world.engine, lambda: (CELL,))
+    await doubt(world.engine, CELL, "of another server")
+    await asyncio.gather(*(join(world, name) for name in many))
+    assert await away(world) == []
+    era = world.engine.era
+    for killing in world.engine.everywhere("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no").values():
+        await asyncio.wait([killing])
+    await asyncio.to_thread(wait_until, lambda: world.engine.era > era)
+    assert await away(world) == sorted(many)
 
 
 async def test_the_first_reign_of_a_cell_doubts_nobody(world: World) -> None:

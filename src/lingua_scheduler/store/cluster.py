@@ -16,7 +16,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown
-from lingua_scheduler.store.connection import Connection
+from lingua_scheduler.store.connection import Connection, nothing
 from lingua_scheduler.store.errand import Errand, Line
 from lingua_scheduler.store.keys import GUARD
 from lingua_scheduler.store.slots import ANY, slot_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lingua_scheduler.store.address import Address, Cluster
+    from lingua_scheduler.store.connection import Entering
     from lingua_scheduler.store.reign import Home
     from lingua_scheduler.store.slots import Turn
     from lingua_scheduler.store.topology import Table
@@ -64,7 +65,7 @@ class ClusterCarrier:
     ) -> None:
         """`timeout_ms`, `patience_ms` and `max_pending` are those of each connection."""
         self.preamble: Callable[[], list[bytes]] = list
-        self.entering: Callable[[str], list[bytes]] = lambda _: []
+        self.entering: Callable[[str], Entering] = nothing
         self.era = 0
         self._times = (timeout_ms, patience_ms)
         self._max_pending = max_pending
@@ -152,7 +153,7 @@ class ClusterCarrier:
         self.era += 1
         return self.preamble()
 
-    def _entering(self, reign: str) -> list[bytes]:
+    def _entering(self, reign: str) -> Entering:
         """The same."""
         return self.entering(reign)
 

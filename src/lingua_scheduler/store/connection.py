@@ -10,6 +10,7 @@ import asyncio
 import random
 import ssl
 from collections import deque
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
@@ -21,12 +22,15 @@ from lingua_scheduler.store.slots import turn_of
 from lingua_scheduler.store.wire import Call, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Generator, Iterable
     from typing import Any
 
     from lingua_scheduler.store.address import Address
     from lingua_scheduler.store.resp import Failure
     from lingua_scheduler.store.wire import Waiter
+
+    #: Commands, step by step; each step is sent what those of the last one were answered, or failed with.
+    Entering = Generator[list[bytes], list[Any], None]
 
 #: Error replies to the PING of a new connection that mean: nobody is served here now. Others (MISCONF is one)
 #: refuse some calls and serve others, so each call is left to its own reply.
@@ -47,7 +51,7 @@ class Carrier(Protocol):
     #: Commands that a new socket executes before any call.
     preamble: Callable[[], list[bytes]]
     #: What a new socket must have executed before any call, by the reign under which it serves.
-    entering: Callable[[str], list[bytes]]
+    entering: Callable[[str], Entering]
     #: Names of keys that every script must declare beside its own.
     guards: tuple[str, ...]
     #: Another number whenever somebody else may have come to serve something.
@@ -127,7 +131,7 @@ class Connection:
         self.reign: Reign = NOBODY
         self.era = 0
         self.preamble: Callable[[], list[bytes]] = list
-        self.entering: Callable[[str], list[bytes]] = _nothing
+        self.entering: Callable[[str], Entering] = nothing
         self._timeout = timeout_ms / 1000
         self._patience = min(patience_ms, timeout_ms) / 1000
         self._backoff = (backoff_ms[0] / 1000, backoff_ms[1] / 1000)
@@ -367,18 +371,26 @@ class Connection:
 
     async def _enter(self, wire: Wire) -> None:
         """Nobody is served before this was done. What belongs to a cell of another server is done there."""
-        commands = self.entering(self.reign.id) if self.reign.is_told else []
-        if not commands:
+        if not self.reign.is_told:
             return
+        steps = self.entering(self.reign.id)
+        with suppress(StopIteration):
+            commands = next(steps)
+            while True:
+                commands = steps.send(await self._step(wire, commands))
+
+    async def _step(self, wire: Wire, commands: list[bytes]) -> list[Any]:
         calls = [Call(self._loop.create_future(), 0) for _ in commands]
         wire.write(b"".join(commands), calls, len(calls))
-        for outcome in await asyncio.gather(*(call.future for call in calls), return_exceptions=True):
+        outcomes = await asyncio.gather(*(call.future for call in calls), return_exceptions=True)
+        for outcome in outcomes:
             if isinstance(outcome, DependencyDown) and outcome.reason != "TRYAGAIN":
                 raise outcome
             if isinstance(outcome, ScriptFailed) and turn_of(str(outcome)) is None:
                 raise DependencyDown("REFUSED", str(outcome))
             if isinstance(outcome, OutcomeUnknown):
                 raise DependencyDown("UNREACHABLE", wire.why)
+        return outcomes
 
     def _serve(self, wire: Wire) -> None:
         for _ in range(len(self._queue)):
@@ -413,5 +425,6 @@ class Connection:
         self._watch()
 
 
-def _nothing(_reign: str) -> list[bytes]:
-    return []
+def nothing(_reign: str) -> Entering:
+    """Whoever is connected is served."""
+    yield from ()

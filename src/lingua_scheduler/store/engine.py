@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.store.address import Place
     from lingua_scheduler.store.assurance import Replication
     from lingua_scheduler.store.batch import Read
-    from lingua_scheduler.store.connection import Carrier
+    from lingua_scheduler.store.connection import Carrier, Entering
     from lingua_scheduler.store.scripts import Script
 
     Item = tuple[bytes, ...]
@@ -220,20 +220,28 @@ class Engine:
         home = self._carrier.home_of(cell)
         return "" if home is None or not home.is_told else home.reign
 
-    def enter_with(self, script: Script, cells: Callable[[], Iterable[str]], item_of: Callable[[str], Item]) -> None:
+    def enter_with(
+        self, script: Script, cells: Callable[[], Iterable[str]], next_item: Callable[[str, bytes | None], Item | None]
+    ) -> None:
         """From now on a new socket serves nobody before it has run this script on these cells.
 
-        `item_of` makes the item of the reign under which it serves.
+        `next_item` makes the item of the reign under which it serves: the first one, or what is to follow this answer.
         """
 
-        def entering(reign: str) -> list[bytes]:
+        def entering(reign: str) -> Entering:
             self._loop.call_soon(self.on_new_socket)
-            parts = item_of(reign)
-            item = b"".join([b"$%d\r\n%b\r\n" % (len(part), part) for part in parts])
-            calls = [self._encode(self._lane(script, cell, len(parts)), [item]) for cell in cells()]
-            return [_load_command(script), *calls]
+            yield [_load_command(script)]
+            items = {cell: next_item(reign, None) for cell in cells()}
+            while asked := {cell: item for cell, item in items.items() if item is not None}:
+                replies = yield [self._call(script, cell, item) for cell, item in asked.items()]
+                answers = {cell: reply[0] for cell, reply in zip(asked, replies, strict=True) if type(reply) is list}
+                items = {cell: next_item(reign, answer) for cell, answer in answers.items()}
 
         self._carrier.entering = entering
+
+    def _call(self, script: Script, cell: str, item: Item) -> bytes:
+        data = b"".join([b"$%d\r\n%b\r\n" % (len(part), part) for part in item])
+        return self._encode(self._lane(script, cell, len(item)), [data])
 
     async def assured(self, cell: str, era: int) -> None:
         """Return when what was answered of this cell since then stays; `OutcomeUnknown` if nobody knows that.
