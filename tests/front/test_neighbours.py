@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from lingua_scheduler.core.letter import Letter, Undeliverable
+from lingua_scheduler.core.letter import Letter, UnknownKind
 from lingua_scheduler.core.owner import instance_of, mark_in, mark_of, new_connection
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.wanted import Wanted
@@ -338,8 +338,8 @@ async def test_an_operator_is_heard_everywhere(here: Instance, there: Instance, 
     assert [message["command"] for message in tape.messages("node_control")] == [command]
 
 
-async def test_a_letter_of_an_unknown_kind_is_nobody_s(here: Instance) -> None:
-    with pytest.raises(Undeliverable, match="riddle"):
+async def test_a_letter_of_an_unknown_kind_is_for_another_release(here: Instance) -> None:
+    with pytest.raises(UnknownKind, match="riddle"):
         await here.letters.hear(Letter("riddle"))
 
 

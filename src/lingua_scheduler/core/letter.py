@@ -83,8 +83,8 @@ class Presence(Record, frozen=True):
     draining: bool
 
 
-class Undeliverable(Exception):
-    """Nobody can ever make use of this letter: it is a dead letter at once, with this as the reason."""
+class UnknownKind(Exception):
+    """This release knows no letters of this kind. Another may: it waits for a restart, or for who takes it over."""
 
 
 def check_instance(value: object) -> str:

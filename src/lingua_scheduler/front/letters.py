@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lingua_scheduler.core.letter import Undeliverable
+from lingua_scheduler.core.letter import UnknownKind
 from lingua_scheduler.core.records import Event
 from lingua_scheduler.front.nodes.links import COMMANDS
 
@@ -54,7 +54,7 @@ class Letters:
             case "control" | "log_level":
                 self._obey(letter)
             case _:
-                raise Undeliverable(f"this release knows no letters of the kind {letter.kind}")
+                raise UnknownKind(f"this release knows no letters of the kind {letter.kind}")
 
     def _replaced(self, letter: Letter) -> None:
         """A newer connection speaks for the node. If it is elsewhere, so is what becomes of its errands."""

@@ -7,7 +7,7 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
-from lingua_scheduler.core.letter import MAX_DELIVERIES, Undeliverable
+from lingua_scheduler.core.letter import MAX_DELIVERIES, UnknownKind
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.walk import Walk, within
 from lingua_scheduler.flows.bury import bury
@@ -42,8 +42,9 @@ class Postman(Loop):
 
     `hand_over` gets the letters to this instance, `re_route` those that were taken over from one that is gone. Both
     must bear to get the same letter twice. A letter for which they raise, or take too long, is handed over again, after
-    a pause that grows, and is a dead letter after `MAX_DELIVERIES`; at once if they raise `Undeliverable`. `ring`
-    returns when there may be a letter behind the number that it is given.
+    a pause that grows, and is a dead letter after `MAX_DELIVERIES`. If they raise `UnknownKind`, each pause is the
+    longest: while instances are upgraded one after the other, another who knows it may come to read it. `ring` returns
+    when there may be a letter behind the number that it is given.
     """
 
     def __init__(
@@ -142,8 +143,6 @@ class Postman(Loop):
         hand_over = self._hand_over if parcel.instance == self.instance_id else self._re_route
         try:
             await within(hand_over(parcel.letter), self._patience_s)
-        except Undeliverable as error:
-            self._walk(self._settle(parcel, str(error)), parcel)
         except Exception as error:
             # Whatever is wrong with one letter, the others must not wait for it.
             number, most, detail = parcel.deliveries, MAX_DELIVERIES, "a letter was not handed over"
@@ -151,14 +150,14 @@ class Postman(Loop):
             if parcel.deliveries >= MAX_DELIVERIES:
                 self._walk(self._settle(parcel, f"{type(error).__name__}: {error}"), parcel)
             else:
-                self._walk(self._try_again(parcel), parcel)
+                self._walk(self._try_again(parcel, self._pause_s(parcel, error)), parcel)
         else:
             self._walk(self._settle(parcel), parcel)
 
-    async def _try_again(self, parcel: Parcel) -> None:
+    async def _try_again(self, parcel: Parcel, pause_s: float) -> None:
         """After a pause; unless somebody has settled it since, or taken it over."""
         while True:
-            await asyncio.sleep(self._pause_s(parcel))
+            await asyncio.sleep(pause_s)
             try:
                 again = await collect_again(self._engine, parcel.instance, self.instance_id, parcel.number)
             except (DependencyDown, OutcomeUnknown):
@@ -171,9 +170,9 @@ class Postman(Loop):
         else:
             self._held.discard(parcel.id)
 
-    def _pause_s(self, parcel: Parcel) -> float:
+    def _pause_s(self, parcel: Parcel, error: Exception) -> float:
         first, most = self._pauses_s
-        return min(first * (1 << min(parcel.deliveries - 1, 16)), most)
+        return most if isinstance(error, UnknownKind) else min(first * (1 << min(parcel.deliveries - 1, 16)), most)
 
     async def _settle(self, parcel: Parcel, reason: str = "") -> None:
         """Out of its inbox; with a reason, among the dead letters before that. Until the engine has heard of it."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
-from lingua_scheduler.core.letter import MAX_DELIVERIES, Letter, Undeliverable
+from lingua_scheduler.core.letter import MAX_DELIVERIES, Letter, UnknownKind
 from lingua_scheduler.flows.bury import bury
 from lingua_scheduler.flows.collect import collect
 from lingua_scheduler.flows.mail import parcels
@@ -165,22 +165,40 @@ async def test_how_often_a_letter_was_tried_outlives_whoever_tried(world: World,
     assert await dead(world) == {"bad": ("OSError: gone", MAX_DELIVERIES)}
 
 
-async def test_what_nobody_can_ever_use_is_a_dead_letter_at_once(world: World, bell: Engine) -> None:
+async def test_a_letter_that_this_release_does_not_know_waits_for_one_that_does(world: World, bell: Engine) -> None:
+    """As in an upgrade: it came from a newer release. Who reads it next, here after a restart, may know it."""
+    old, new = Addressee(), Addressee()
+    old.failures["odd"] = [UnknownKind("riddle")]
+    await send(world.engine, "a", "odd", "good")
+    async with postman_of(world.engine, bell, "a", old, pauses_ms=(1, 10_000)):
+        await eventually(lambda: read_is(old, ["good"]))
+    assert await look(world.engine, "a") == (True, 1, 1)
+    async with postman_of(world.engine, bell, "a", new):
+        await eventually(lambda: is_empty(world))
+    assert (old.begun, new.read, await dead(world)) == (["odd", "good"], ["odd"], {})
+
+
+async def test_a_letter_that_no_release_knows_is_a_dead_letter_in_the_end(world: World, bell: Engine) -> None:
     addressee = Addressee()
-    addressee.failures["odd"] = [Undeliverable("no such kind")]
+    addressee.failures["odd"] = [UnknownKind("riddle") for _ in range(MAX_DELIVERIES)]
     await send(world.engine, "a", "odd")
     async with postman_of(world.engine, bell, "a", addressee):
         await eventually(lambda: is_empty(world))
-    assert await dead(world) == {"odd": ("no such kind", 1)}
+    assert await dead(world) == {"odd": ("UnknownKind: riddle", MAX_DELIVERIES)}
 
 
-async def test_pauses_grow_up_to_a_bound(world: World, bell: Engine) -> None:
+async def test_pauses_grow_up_to_a_bound_and_are_long_for_who_waits_for_another_release(
+    world: World, bell: Engine
+) -> None:
     postman = postman_of(world.engine, bell, "a", Addressee(), pauses_ms=(100, 10_000))
     (number,) = await send(world.engine, "a", "one")
-    pauses = [
-        postman._pause_s(*parcels("a", [(number, deliveries, letter())])) for deliveries in range(1, MAX_DELIVERIES)
-    ]
-    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+
+    def pauses(error: Exception) -> list[float]:
+        read = [(number, deliveries, letter()) for deliveries in range(1, MAX_DELIVERIES)]
+        return [postman._pause_s(parcel, error) for parcel in parcels("a", read)]
+
+    assert pauses(OSError("gone")) == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+    assert pauses(UnknownKind("riddle")) == [10.0] * (MAX_DELIVERIES - 1)
 
 
 async def test_a_letter_that_another_settled_meanwhile_is_not_tried_again(world: World, bell: Engine) -> None:
@@ -246,13 +264,13 @@ async def test_an_engine_that_is_away_for_a_moment_loses_nothing(
 
     monkeypatch.setattr(module, step, away)
     addressee = Addressee()
-    addressee.failures = {"again": [OSError("gone")], "odd": [Undeliverable("no such kind")]}
+    addressee.failures = {"again": [OSError("gone")], "odd": [OSError("gone") for _ in range(MAX_DELIVERIES)]}
     await send(world.engine, "a", "again", "odd", "good")
     async with postman_of(world.engine, bell, "a", addressee):
         await eventually(lambda: is_empty(world))
     assert outages == []
     assert sorted(addressee.read) == ["again", "good"]
-    assert await dead(world) == {"odd": ("no such kind", 1)}
+    assert await dead(world) == {"odd": ("OSError: gone", MAX_DELIVERIES)}
 
 
 async def test_a_bell_that_is_broken_is_made_up_for_by_looking(world: World, bell: Engine) -> None:
@@ -341,7 +359,7 @@ async def test_whoever_is_killed_in_whatever_step_the_letter_is_handled_after_a_
     elif step == "handed over":
         monkeypatch.setattr("lingua_scheduler.loops.postman.settle", stay)
     else:
-        first.failures["one"] = [Undeliverable("no such kind")]
+        first.failures["one"] = [OSError("gone") for _ in range(MAX_DELIVERIES)]
         monkeypatch.setattr("lingua_scheduler.loops.postman.bury", bury_and_stay)
     await send(world.engine, "a", "one")
     postman = await postman_of(world.engine, bell, "a", first).__aenter__()
@@ -352,7 +370,7 @@ async def test_whoever_is_killed_in_whatever_step_the_letter_is_handled_after_a_
     monkeypatch.undo()
     second = Addressee()
     if step == "buried":
-        second.failures["one"] = [Undeliverable("no such kind")]
+        second.failures["one"] = [OSError("gone")]
     async with postman_of(world.engine, bell, "a", second):
         await eventually(lambda: is_empty(world))
     assert second.begun == ["one"]
