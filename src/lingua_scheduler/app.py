@@ -277,7 +277,7 @@ async def among_others(app: App, desk: Desk, presence: PresenceKeeper, keeper: K
         lambda instance_id: note("instance_went", instance_id, "nothing was heard of it any more", seen=True),
     )
     desk.hints.on_gone = undertaker.hear
-    async with bell, Ear(app.url, desk.hints.hear, *desk.hints.channels):
+    async with bell, Ear(engine, app.url, desk.hints.hear, *desk.hints.channels):
         await presence.begin((settings.presence_ttl_ms + settings.presence_beat_ms) / 1000, is_dead)
         # If a process before had this name, nobody else will ever find that it is gone.
         await bereave(desk, desk.instance_id)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lingua_scheduler.core.errors import OutcomeUnknown
+from lingua_scheduler.store.channel import Ear, publish
 from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.store.slots import slot_of
 from tests.support.tallies import ENTER, Tally
@@ -167,3 +168,22 @@ async def test_all_servers_gone_and_back_and_nobody_had_to_do_anything(own_clust
         done = tally.confirmed.copy()
         await tally.go_on_until(lambda: len(tally.confirmed) > len(done))
         await tally.check()
+
+
+async def test_who_listens_hears_again_though_all_that_the_url_names_are_gone(own_cluster: Sixpack) -> None:
+    """By those that the map knows."""
+    seed = own_cluster.replica_of(own_cluster.primary_of(SLOT))
+    url, name, heard = f"redis+cluster://127.0.0.1:{seed.port}", secrets.token_hex(4), asyncio.Event()
+    async with (
+        await Engine.connect(url, timeout_ms=10_000) as engine,
+        Ear(engine, url, lambda _: heard.set(), name) as ear,
+    ):
+        await ear.listens()
+        seed.server.stop()
+        for node in own_cluster.nodes:
+            if node is not seed:
+                node.ask("CLIENT", "KILL", "TYPE", "pubsub")
+        async with asyncio.timeout(20):
+            while not heard.is_set():
+                publish(engine, name, b"word")
+                await asyncio.sleep(0.01)

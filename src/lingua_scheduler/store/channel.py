@@ -16,11 +16,11 @@ from lingua_scheduler.store.resp import encode
 from lingua_scheduler.store.sentinel import SentinelConnection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
     from typing import Any, Self
 
-    from lingua_scheduler.store.address import Place
+    from lingua_scheduler.store.address import Address, Place
     from lingua_scheduler.store.engine import Engine
     from lingua_scheduler.store.wire import Wire
 
@@ -32,12 +32,14 @@ log = get_log(__name__)
 class _AnyOfThem(Connection):
     """To any server of a Cluster: what is published at one is heard at all."""
 
-    def __init__(self, place: Cluster) -> None:
+    def __init__(self, place: Cluster, known: Callable[[], Sequence[Address]]) -> None:
         self._seeds = place.seeds
+        self._known = known
         super().__init__(place.seeds[0])
 
     async def _locate(self) -> None:
-        self.address = random.choice(self._seeds)
+        """Those that the URL names may be gone for good by now, and others be there."""
+        self.address = random.choice(self._known() or self._seeds)
 
 
 class _Watched(SentinelConnection):
@@ -50,7 +52,9 @@ class _Watched(SentinelConnection):
 class Ear:
     """Listens to channels, on a connection of its own, again whenever that was lost."""
 
-    def __init__(self, url: str, hear: Callable[[bytes], None], *names: str) -> None:
+    def __init__(self, engine: Engine, url: str, hear: Callable[[bytes], None], *names: str) -> None:
+        """`engine`: a client of the same, which knows its servers."""
+        self._engine = engine
         self._url = url
         self._names = names
         self._hear = hear
@@ -58,7 +62,7 @@ class Ear:
         self._pinging: asyncio.Task[None]
 
     async def __aenter__(self) -> Self:
-        self._connection = _connection(parse_place(self._url))
+        self._connection = _connection(parse_place(self._url), lambda: self._engine.servers)
         self._connection.on_message = self._hear
         self._connection.preamble = lambda: [encode("SUBSCRIBE", name) for name in self._names]
         self._pinging = asyncio.create_task(self._ping())
@@ -82,9 +86,9 @@ class Ear:
                 await self._connection.call("PING")
 
 
-def _connection(place: Place) -> Connection:
+def _connection(place: Place, known: Callable[[], Sequence[Address]]) -> Connection:
     if isinstance(place, Cluster):
-        return _AnyOfThem(place)
+        return _AnyOfThem(place, known)
     return _Watched(place) if isinstance(place, Sentinels) else Connection(place)
 
 

@@ -101,6 +101,11 @@ class ClusterCarrier:
             self._touched[connection] = None
             connection.send(data, waiter_at(connection.named))
 
+    @property
+    def servers(self) -> list[Address]:
+        """Who is on the map, with slots or without."""
+        return self._topology.servers
+
     def one_cell_each(self, cell: str) -> dict[str, str]:
         table = self._topology.table
         servers = {connection for connection in table if connection is not None}

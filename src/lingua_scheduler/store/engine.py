@@ -37,11 +37,11 @@ from lingua_scheduler.store.sentinel import SentinelConnection
 from lingua_scheduler.store.wire import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
     from typing import Any, Self
 
-    from lingua_scheduler.store.address import Place
+    from lingua_scheduler.store.address import Address, Place
     from lingua_scheduler.store.assurance import Replication
     from lingua_scheduler.store.batch import Read
     from lingua_scheduler.store.connection import Carrier, Entering
@@ -203,6 +203,11 @@ class Engine:
     def has_several_servers(self) -> bool:
         """Whether cells are on several servers, so that one that is gone takes only its own with it."""
         return isinstance(self._carrier, ClusterCarrier)
+
+    @property
+    def servers(self) -> Sequence[Address]:
+        """All servers of a Cluster, also those without cells, as its map was last drawn; nobody, if it is none."""
+        return self._carrier.servers if isinstance(self._carrier, ClusterCarrier) else ()
 
     def one_cell_each(self, cell: str) -> dict[str, str]:
         """A cell on every server: `cell` itself on its own, made-up ones on the others."""

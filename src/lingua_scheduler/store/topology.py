@@ -55,13 +55,14 @@ class Topology:
     ) -> None:
         self.table: Table = [None] * SLOTS
         self.connections: dict[Address, Connection] = {}
+        #: Primaries and replicas.
+        self.servers: list[Address] = []
         self._place = place
         self._connect = connect
         self._on_change = on_change
         self._ask_ms = timeout_ms // 2
         self._timeout = timeout_ms / 1000
         self._tls = tls
-        self._servers: list[Address] = []
         self._retired: list[Connection] = []
         self._why: LinguaError = DependencyDown("UNREACHABLE", f"nobody of {place} has answered yet")
         self._drawn = asyncio.Event()
@@ -123,7 +124,7 @@ class Topology:
 
     def _whom(self) -> list[Address]:
         """Whom the last map knows, in any order, for one of them may be late; then those that the URL names."""
-        known = random.sample(self._servers, len(self._servers))
+        known = random.sample(self.servers, len(self.servers))
         return list(dict.fromkeys((*known, *self._place.seeds)))
 
     def _is_calm(self) -> bool:
@@ -134,7 +135,7 @@ class Topology:
         before, self.table = self.table, [None] * SLOTS
         for span in spans:
             self.table[span.first : span.last + 1] = [self.at(span.primary)] * len(span)
-        self._servers = list(dict.fromkeys(server for span in spans for server in span.servers))
+        self.servers = list(dict.fromkeys(server for span in spans for server in span.servers))
         primaries = {span.primary for span in spans}
         leaving = [address for address in self.connections if address not in primaries]
         unsent: list[Waiter] = []

@@ -74,7 +74,7 @@ async def try_hints(engine: Engine, url: str, place: Place) -> Finding:
     channel = f"{engine.prefix}:hints:doctor-{secrets.token_hex(8)}"
     heard: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
     why = f"nothing was heard within {_HINT_S:g} s"
-    async with Ear(url, lambda word: None if heard.done() else heard.set_result(word), channel) as ear:
+    async with Ear(engine, url, lambda word: None if heard.done() else heard.set_result(word), channel) as ear:
         try:
             await ear.listens()
             await engine.command("PUBLISH", channel, b"?", cell=channel)

@@ -47,8 +47,8 @@ async def test_who_listens_hears_in_order_and_nobody_else(request: pytest.Fixtur
     url, heard, other = request.getfixturevalue(kind).url, Heard(), Heard()
     async with (
         await Engine.connect(url) as engine,
-        Ear(url, heard, name) as ear,
-        Ear(url, other, f"{name}:other") as second,
+        Ear(engine, url, heard, name) as ear,
+        Ear(engine, url, other, f"{name}:other") as second,
     ):
         await ear.listens()
         await second.listens()
@@ -60,7 +60,7 @@ async def test_who_listens_hears_in_order_and_nobody_else(request: pytest.Fixtur
 
 async def test_a_ping_between_the_words_is_no_word(server: Server, world: World, name: str) -> None:
     heard = Heard()
-    async with Ear(server.url, heard, name) as ear:
+    async with Ear(world.engine, server.url, heard, name) as ear:
         await ear.listens()
         for number in range(20):
             ponged = ear._connection.call("PING")
@@ -71,7 +71,7 @@ async def test_a_ping_between_the_words_is_no_word(server: Server, world: World,
 
 async def test_a_lost_connection_listens_again(server: Server, world: World, name: str) -> None:
     heard = Heard()
-    async with Ear(server.url, heard, name) as ear:
+    async with Ear(world.engine, server.url, heard, name) as ear:
         await ear.listens()
         await world.engine.command("CLIENT", "KILL", "TYPE", "pubsub")
 
