@@ -15,6 +15,7 @@ from lingua_scheduler.flows.mail import parcels
 from lingua_scheduler.flows.post import Sent, post
 from lingua_scheduler.flows.settle import Settled, settle
 from lingua_scheduler.flows.take_over import Alive, Inherited, take_over
+from lingua_scheduler.store.keys import instance_tag
 from tests.support.mail import arrive, die, key, letter, look, pending, read, rest, send
 from tests.support.stage import code_of
 
@@ -231,6 +232,28 @@ async def test_the_owner_who_is_back_takes_what_a_dead_heir_left_and_nothing_els
     assert said(await take_over(world.engine, "a", "a", 10)) == [("one", 2)]
     assert [reader for reader, _ in (await pending(world.engine, "a")).values()] == ["a", "b", "a"]
     assert await read(world.engine, "a") == ["four"]
+
+
+async def test_an_owner_who_is_back_forgets_who_read_his_letters_and_has_none_any_more(world: World) -> None:
+    """However often he is away; what somebody still has stays his."""
+    inbox = key(world.engine, "a", "inbox")
+
+    async def readers() -> list[str]:
+        found = await world.engine.command("XINFO", "CONSUMERS", inbox, "readers", cell=instance_tag("a"))
+        return [reader[1].decode() for reader in found]
+
+    await arrive(world.engine, "a")
+    await send(world.engine, "a", "kept")
+    for number in range(20):
+        await send(world.engine, "a", "other")
+        await die(world.engine, "a")
+        await take_over(world.engine, "a", f"heir-{number}", 10)
+        for taken, *_ in (await world.engine.command("XRANGE", inbox, "-", "+", cell=instance_tag("a")))[1:]:
+            await settle(world.engine, "a", taken.decode())
+        assert await readers() == ["heir-0", *([f"heir-{number}"] if number else [])]
+        await arrive(world.engine, "a")
+        assert await readers() == ["heir-0"]
+    assert await look(world.engine, "a") == (True, 1, 1)
 
 
 async def test_what_an_owner_that_only_slept_still_settles_is_settled(world: World) -> None:

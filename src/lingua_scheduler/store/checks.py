@@ -35,8 +35,8 @@ _VERSION: Final = re.compile(r"(\d+)\.(\d+)")
 #: A birth is never 0, and exact in Lua.
 _BIRTH_BITS: Final = 53
 
-#: A command that is several, as XGROUP is, is named with the one that is meant.
-_CALLED: Final = re.compile(r"""redis\.p?call\(\s*["']([A-Z]+)["'](?:,\s*["'](CREATE)["'])?""")
+#: A command that is several, as XGROUP and XINFO are, is named with the one that is meant.
+_CALLED: Final = re.compile(r"""redis\.p?call\(\s*["']([A-Z]+)["'](?:,\s*["'](CREATE|CONSUMERS|DELCONSUMER)["'])?""")
 #: What is asked for without a script: whether a letter has come.
 _PLAIN: Final = "XREAD"
 _CLUSTER_ADVICE: Final = "give its URL as redis+cluster://host:port, with some servers of the Cluster"
