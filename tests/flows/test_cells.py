@@ -11,6 +11,7 @@ import pytest
 
 from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.ids import cell_of, name_of
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.refusal import Breakdown, Refusal
 from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.core.wanted import Wanted
@@ -26,7 +27,7 @@ from lingua_scheduler.views.routes import read_routes
 from tests.support.meddling import meddled
 from tests.support.several import ONE_SLOT, Instance, cell_in, cells_of, finish, jobs_in, judge, look_into, several
 from tests.support.stage import code_of
-from tests.support.world import CELL
+from tests.support.world import CELL, EPOCH_MS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -392,7 +393,12 @@ class TestWaiting:
         for cell in await cells_of(world):
             await reap(world.engine, cell)
         async with asyncio.timeout(5):
-            assert cell_in(await waits) == cell_of(other.job_id)
+            answer = await waits
+        assert isinstance(answer, Submitted)
+        assert cell_of(answer.job_id) == cell_of(other.job_id)
+        # The time that it has waited is part of its own.
+        job = (await look_into(world, cell_of(answer.job_id))).jobs[answer.job_id]
+        assert job.deadline_at_ms <= EPOCH_MS + Limits().timeout_ms
 
     async def test_who_begins_to_wait_in_the_only_cell_it_knows_finds_the_others(
         self, world: World, here: Instance, there: Instance

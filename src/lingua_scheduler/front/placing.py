@@ -197,7 +197,10 @@ class Placer:
             if isinstance(seen, Placed):
                 return Submitted(way.job_id, seen)
             if isinstance(seen, Refusal):
-                return await self._in_vain(way, ask, tags, _refused(ear.take() or heard, waits, ask))
+                # By the engine's clock, where it began to wait last, and by ours, since it first did.
+                waited_ms = max(waits.waited_ms + waits.left_ms, int((clock() - began) * 1000))
+                refusal = _refused(ear.take() or heard, waits, ask)
+                return await self._in_vain(way, _left(ask, waited_ms, 0), tags, refusal)
             waits, looked_at, heard = seen, clock(), None
 
     async def _look(self, way: Way) -> Waits | At | Refusal:
@@ -222,12 +225,11 @@ class Placer:
         return answer if isinstance(answer, Placed) else Waits(waits.waited_ms, waits.left_ms)
 
     async def _in_vain(self, way: Way, ask: Ask, tags: Tags, refusal: Refusal) -> Submitted | Refusal:
-        """The cell in which it waited has refused it. All others are asked once more."""
+        """The cell in which it waited has refused it. All others are asked once more, for what is left of its time."""
         await self._directory.read()
         if self._directory.is_one:
             return refusal
-        at_once = msgspec.structs.replace(ask, wanted=msgspec.structs.replace(ask.wanted, wait_ms=0))
-        answer = await self._place(way, at_once, tags, NO_HINTS)
+        answer = await self._place(way, ask, tags, NO_HINTS)
         return Submitted(way.job_id, answer) if isinstance(answer, Placed) else refusal
 
     async def _place(self, way: Way, ask: Ask, tags: Tags, hints: Hints) -> Placed | Waiting | Refusal:
