@@ -189,6 +189,12 @@ class TestByAnotherConnection:
         assert await how_received(world, T0 + 1, **said) == "NODE_REPLACED"
         assert same(await world.cell(), before)
 
+    @pytest.mark.parametrize(("opened_ms", "how"), [(T0 + 1, "NODE_REPLACED"), (T0 + 2, "CONTINUED")])
+    async def test_over_http_it_is_the_request_that_came_later(self, world: World, opened_ms: int, how: str) -> None:
+        world.now_ms += 5_000
+        await join(world, connection="", opened_ms=T0 + 2)
+        assert await how_received(world, opened_ms, connection="") == how
+
     @pytest.mark.parametrize("opened_ms", [T0 + 2, T0 + 3])
     async def test_one_as_young_comes_in(self, world: World, opened_ms: int) -> None:
         world.now_ms += 5_000

@@ -36,10 +36,11 @@ local function comes_in(node_id, stamp)
 end
 
 -- Whether another connection speaks for the node that was opened later. One that will be opened in time to come was
--- stamped by a clock that is not ours, before a fail-over: it keeps nobody out who comes anew.
+-- stamped by a clock that is not ours, before a fail-over: it keeps nobody out who comes anew. Over HTTP each request
+-- is a connection of its own, which has no name.
 local function is_late(profile, connection, opened, renewing)
   local last = profile[PROFILE.opened_ms]
-  if connection == profile[PROFILE.connection] then
+  if connection ~= "" and connection == profile[PROFILE.connection] then
     return false
   end
   return renewing and opened <= last or opened < last and last <= now

@@ -190,7 +190,14 @@ class Door:
                 return self._turn_away(exchange, route, principal)
             principal = _EVERYBODY
         exchange.most_bytes = route.most_bytes
-        return route, Request(principal, exchange.trace.id, found.named, exchange.given, client=exchange.client)
+        return route, Request(
+            principal,
+            exchange.trace.id,
+            found.named,
+            exchange.given,
+            exchange.lain_ms,
+            client=exchange.client,
+        )
 
     async def _seat(self, exchange: Exchange, cookie: Cookie, route: Route, request: Request) -> Said | None:
         """Whoever is signed in takes his place; or why he may not."""

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from lingua_scheduler.front.lain import lain_ms
 from lingua_scheduler.front.trace import Trace
 from lingua_scheduler.front.web import refused
 
@@ -140,6 +141,10 @@ class Exchange:
         """Who said that he would wait did not. Nobody is told anything."""
         self.is_gone = True
         self._connection.transport.close()
+
+    def lain_ms(self) -> int:
+        """How long it lay here before anybody read it."""
+        return lain_ms(self._connection.transport)
 
     def _wake(self) -> None:
         if self._more is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,7 @@ from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import refusal_body, retry_after
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.protocol.codec import Reader
@@ -34,6 +34,8 @@ class Request(msgspec.Struct):
     named: Mapping[str, str]
     #: The headers as they came, by their names in small letters.
     given: Mapping[bytes, bytes]
+    #: How long ago it came: it may have lain here while this process slept.
+    lain_ms: Callable[[], int]
     query: Mapping[str, str] = {}
     message: Any = None
     #: The body as it came, where the route reads it raw.

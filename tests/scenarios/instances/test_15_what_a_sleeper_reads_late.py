@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from contextlib import contextmanager
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 PATIENT = {"instance__presence_ttl_ms": "60000", "nodes__offline_ms": "100000"}
 #: Soon an attempt is given up that nobody acks, or that takes too long.
 QUICK = PATIENT | {"jobs__reservation_ttl_ms": "1100", "jobs__run_timeout_ms": "1100"}
+
+
+#: What a node can do that says so over HTTP.
+ABLE = {"semantic_langs": ["en", "zh"], "nmt_pairs": [["en", "zh"]]}
 
 
 @contextmanager
@@ -52,6 +57,37 @@ async def test_a_registration(serve: Start, store: Server) -> None:
         assert (await here.ended(placed["job_id"]))["attempt_id"] == 1
         node = (await look(store)).nodes["node-1"]
         assert (newer.closed, node.away_until_ms, node.lost_at_ms) == (None, 0, 0)
+
+
+@pytest.mark.parametrize("by_socket", [False, True], ids=["http", "socket"])
+async def test_a_registration_over_http(serve: Start, store: Server, by_socket: bool) -> None:
+    there, here = await serve(**PATIENT), await serve(**PATIENT)
+    said: dict[str, Any] = {"node_id": "node-1"} | ABLE
+    reader, writer = await asyncio.open_connection("127.0.0.1", there.port)
+    await there.get("/livez")
+    with asleep(there):
+        body = json.dumps(said | {"max_concurrent_jobs": 1}).encode()
+        writer.write(
+            b"POST /v1/node/register HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        await writer.drain()
+        # Nobody gives up at once; and the kernel does not tell times apart that are closer.
+        await asyncio.sleep(0.05)
+        async with here.node() as newer:
+            if by_socket:
+                await newer.register(slots=2)
+                await newer.is_ready()
+            else:
+                await here.post("/v1/node/register", said | {"max_concurrent_jobs": 2})
+            before = (await look(store)).nodes["node-1"]
+            os.kill(there.pid, signal.SIGCONT)
+            answer = await reader.readuntil(b"}")
+            assert answer.startswith(b"HTTP/1.1 409")
+            assert b"NODE_REPLACED" in answer
+            node = (await look(store)).nodes["node-1"]
+            assert (node.max, node.epoch, node.away_until_ms) == (2, before.epoch, 0)
+            assert newer.closed is None
+    writer.close()
 
 
 async def test_a_client_that_comes_back(serve: Start) -> None:

@@ -38,10 +38,13 @@ if TYPE_CHECKING:
 async def register_node(desk: Desk, request: Request) -> Said:
     """A node joins, or comes back."""
     said: RegisterRequest = request.message
+    # Before anything is waited for. The node may have given it up since, and gone elsewhere.
+    came_ms = desk.clock() - request.lain_ms()
     node_id = said.node_id or new_node_id()
     slots = desk.settings.nodes.default_max_concurrent_jobs
     words = registering(said, slots=slots)
-    registered = await take_in(desk.directory, node_id, **words, credential=request.principal.name)
+    credential = request.principal.name
+    registered = await take_in(desk.directory, node_id, **words, credential=credential, opened_ms=came_ms)
     if isinstance(registered, Refusal):
         return registered
     # Before anything else is waited for: whoever registered last speaks for the node.
@@ -126,7 +129,7 @@ ROUTES: Final = (
         answers=RegisterAnswer,
         reads=read_register,
         begins=True,
-        refuses=("INVALID_CAPABILITY_SCHEMA", "NODE_ID_CONFLICT", "CELL_FULL", "HOME_GONE"),
+        refuses=("INVALID_CAPABILITY_SCHEMA", "NODE_ID_CONFLICT", "CELL_FULL", "HOME_GONE", "NODE_REPLACED"),
         tag="nodes",
     ),
     Route(
