@@ -122,6 +122,26 @@ async def test_a_job_is_shown_explained_and_cancelled(house: House, lingua: Ling
     assert "UNKNOWN_JOB" in await refused(lingua, "jobs", "show", "c0.nothing")
 
 
+async def test_jobs_are_listed_and_searched(house: House, lingua: Lingua) -> None:
+    await house.post("/v1/node/register", NODE)
+    first = (await house.dispatch("room-1"))["job_id"]
+    await told(lingua, "jobs", "cancel", first)
+    second = (await house.dispatch("room-2"))["job_id"]
+
+    async def listed(*words: str) -> list[str]:
+        return [one["job_id"] for one in (await told(lingua, "jobs", "list", *words))["jobs"]]
+
+    assert await listed() == [second, first]
+    assert await listed("--limit", "1") == [second]
+    assert await listed("--session", "room-1") == await listed("room-1", "en:zh") == await listed(first) == [first]
+    assert await listed("--state", "DISPATCHED") == await listed("--node", "n1", "--job", second) == [second]
+    assert await listed("--pair", "zh:en") == []
+    text = await shown(lingua, "jobs", "list")
+    assert "CANCELLED" in text
+    assert "cancelled by" in text
+    assert "state must be one of" in await refused(lingua, "jobs", "list", "--state", "DONE")
+
+
 async def test_who_could_take_a_job_and_why_the_others_could_not(house: House, lingua: Lingua) -> None:
     await house.post("/v1/node/register", NODE)
     await house.post("/v1/node/register", NODE | {"node_id": "n2"})

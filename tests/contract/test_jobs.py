@@ -359,6 +359,53 @@ class TestTheJob:
         assert (await house.post("/v1/job/cancel", {"job_id": "c0.nobody"}, 404))["error"] == "UNKNOWN_JOB"
 
 
+class TestTheList:
+    async def test_pages_have_each_job_once_the_newest_first(self, house: House) -> None:
+        assert await house.get("/v1/jobs") == {"jobs": []}
+        await enrol(house, "n1", max_concurrent_jobs=8)
+        made = [await house.dispatch(f"room-{n}") for n in range(4)]
+        for one in made[:2]:
+            await finish(house, one)
+        found = list[str]()
+        cursor: str | None = ""
+        while cursor is not None:
+            page = await house.get(f"/v1/jobs?limit=1&cursor={cursor}")
+            found += [one["job_id"] for one in page["jobs"]]
+            cursor = page.get("cursor")
+        assert found == [made[n]["job_id"] for n in (3, 2, 1, 0)]
+        (shown,) = (await house.get("/v1/jobs?session=room-1"))["jobs"]
+        assert shown.pop("ended_at_ms") >= shown.pop("created_at_ms") > 0
+        assert shown == {
+            "job_id": made[1]["job_id"],
+            "session_id": "room-1",
+            "utterance_index": 0,
+            "src_lang": "en",
+            "tgt_lang": "zh",
+            "state": "FINISHED",
+            "attempts": 1,
+            "node_id": "n1",
+        }
+        for one in made[2:]:
+            await finish(house, one)
+
+    @pytest.mark.parametrize(
+        "wanted",
+        ["q=room-1", "q=room-1 n1 en:zh dispatched", "session=room-1", "job={job_id}", "q={begins}&state=DISPATCHED"],
+    )
+    async def test_what_is_asked_for_is_found(self, house: House, wanted: str) -> None:
+        await enrol(house, "n1")
+        made = [await house.dispatch(f"room-{n}") for n in range(2)]
+        job_id = made[1]["job_id"]
+        answer = await house.get(f"/v1/jobs?{wanted.format(job_id=job_id, begins=job_id[:-1])}")
+        assert ([one["job_id"] for one in answer["jobs"]], answer.get("cursor")) == ([job_id], None)
+        for one in made:
+            await finish(house, one)
+
+    @pytest.mark.parametrize("wrong", ["state=DONE", "pair=en", "q={}", "cursor=x", "limit=0", "session=a b"])
+    async def test_what_cannot_be_asked_for(self, house: House, wrong: str) -> None:
+        assert (await house.get(f"/v1/jobs?{wrong}", status=400))["error"] == "INVALID_MESSAGE"
+
+
 async def test_a_job_that_falls_back_to_another_language_says_its_own(house: House) -> None:
     await house.post("/v1/node/register", {"node_id": "mandarin", "semantic_langs": ["en", "zh"]})
     placed = await house.dispatch(src_lang="zh-yue", tgt_lang="en")

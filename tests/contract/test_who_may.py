@@ -57,10 +57,12 @@ async def enrol(house: House) -> dict[str, Any]:
         ("", "POST", "/v1/node/register", 401),
         ("", "POST", "/v1/dispatch/f2f", 401),
         ("session", "GET", "/v1/nodes", 403),
+        ("session", "GET", "/v1/jobs", 403),
         ("session", "POST", "/v1/node/register", 403),
         ("node", "POST", "/v1/dispatch/f2f", 403),
         ("node", "GET", "/api/v1/stats", 403),
         ("admin", "GET", "/v1/nodes", 200),
+        ("admin", "GET", "/v1/jobs", 200),
         ("admin", "POST", "/v1/node/register", 403),
     ],
 )

@@ -68,6 +68,16 @@ class Operator:
         """A code that stands for a node."""
         return self._ask("POST", f"/v1/nodes/{quote(node_id, safe='')}/pairing")
 
+    def jobs(self, limit: int, **wanted: str | None) -> list[dict[str, Any]]:
+        """The newest jobs that are wanted, at most so many."""
+        found = dict[str, dict[str, Any]]()
+        for page in self._each("/v1/jobs", min(limit, int(PAGE)), **wanted):
+            # One that ends meanwhile is on two of them.
+            found |= {one["job_id"]: one for one in page["jobs"]}
+            if len(found) >= limit:
+                break
+        return list(found.values())[:limit]
+
     def job(self, job_id: str) -> dict[str, Any]:
         """Everything known of a job."""
         return self._ask("GET", f"/v1/job/{quote(job_id, safe='')}")
@@ -119,11 +129,16 @@ class Operator:
         return self._ask("DELETE", f"/v1/dlq/{quote(letter_id, safe='')}")
 
     def _pages(self, path: str, name: str, **query: str | None) -> Iterator[dict[str, Any]]:
-        given = {key: value for key, value in query.items() if value is not None}
+        for page in self._each(path, int(PAGE), **query):
+            yield from page[name]
+
+    def _each(self, path: str, limit: int, **query: str | None) -> Iterator[dict[str, Any]]:
+        """Page by page, until there are no more."""
+        given = {key: value for key, value in query.items() if value is not None} | {"limit": str(limit)}
         cursor: str | None = ""
         while cursor is not None:
-            page = self._ask("GET", f"{path}?{urlencode(given | {'limit': PAGE, 'cursor': cursor})}")
-            yield from page[name]
+            page = self._ask("GET", f"{path}?{urlencode(given | {'cursor': cursor})}")
+            yield page
             cursor = page.get("cursor")
 
     def _whole(self, path: str, **query: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A job as it is shown: the answer to `GET /v1/job/{job_id}`."""
+"""Jobs as they are shown: the answers to `GET /v1/job/{job_id}` and `GET /v1/jobs`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lingua_scheduler.core.explain import last_attempt
+from lingua_scheduler.core.job_state import ENDS
 from lingua_scheduler.protocol.errors import END_CODES
 from lingua_scheduler.protocol.fields import Message
 
@@ -57,6 +58,52 @@ class JobAnswer(Message, frozen=True, kw_only=True):
     #: How it ended, if not well: `JOB_FAILED` or `JOB_TIMEOUT`, and why.
     error: str | None = None
     reason: str | None = None
+
+
+class JobSummary(Message, frozen=True, kw_only=True):
+    """A job at a glance. `attempts`: how many it had, with the one that goes on."""
+
+    job_id: str
+    session_id: str
+    utterance_index: int
+    src_lang: str
+    tgt_lang: str
+    state: str
+    attempts: int
+    created_at_ms: int
+    ended_at_ms: int | None = None
+    node_id: str | None = None
+    #: As in `JobAnswer`; of one that has not ended, why its last attempt did.
+    error: str | None = None
+    reason: str | None = None
+
+
+class JobsAnswer(Message, frozen=True, kw_only=True):
+    """A page of jobs. Without a cursor there are no more; with one there may be, also if none is on it."""
+
+    jobs: list[JobSummary]
+    cursor: str | None = None
+
+
+def job_summary(job: JobRecord, ticket: Ticket) -> JobSummary:
+    """A job at a glance."""
+    src, _, tgt = ticket.pair.partition(":")
+    past = job.past.attempts
+    cause = past[-1].cause if past and job.state not in ENDS else ""
+    return JobSummary(
+        job_id=ticket.job,
+        session_id=ticket.session,
+        utterance_index=ticket.utterance,
+        src_lang=src,
+        tgt_lang=tgt,
+        state=job.state,
+        attempts=len(past) + (last_attempt(job) is not None),
+        created_at_ms=job.created_at_ms,
+        ended_at_ms=job.ended_at_ms or None,
+        node_id=job.node or None,
+        error=END_CODES.get(job.state),
+        reason=job.past.reason or cause or None,
+    )
 
 
 def job_answer(job: JobRecord, ticket: Ticket, result: str = "", *, internals: bool = True) -> JobAnswer:

@@ -59,7 +59,7 @@ ORDER: Final = (
 #: only so far, whatever the engine's client may fold: between two runs the engine serves others.
 MOST: Final = dict.fromkeys(
     ("register", "heartbeat", "disconnect", "leave", "evict", "mark", "reap", "assign_home", "enter_homes", "route"), 8
-)
+) | {"jobs": 1}
 
 
 #: Flows whose answer is a promise: whoever hears it counts on it, also if the server that gave it dies. That a job is

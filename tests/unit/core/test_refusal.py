@@ -128,6 +128,7 @@ def test_every_refusal_in_lua_is_a_code_in_python() -> None:
         "INSTANCE",
         "INSTANCES",
         "JOB",
+        "JOBS",
         "CONNECTIONS",
         "LEFT",
         "LETTERS",

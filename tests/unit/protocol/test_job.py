@@ -7,7 +7,7 @@ import msgspec
 
 from lingua_scheduler.core.records import JobRecord, Past, PastAttempt, Ticket
 from lingua_scheduler.protocol.codec import encode
-from lingua_scheduler.protocol.job import JobAnswer, job_answer
+from lingua_scheduler.protocol.job import JobAnswer, job_answer, job_summary
 
 TICKET = Ticket("c0.1", "s1", 7, "en:zh", "", 1, 2, 3, 2, 0, "t1", 0, 0, 0, [])
 FIRST = PastAttempt(1, "n1", "ack_timeout", 130, "RETRYING", 2, 110)
@@ -84,3 +84,25 @@ def test_an_operator_learns_in_which_cell_it_was_a_guest_and_nobody_else() -> No
     job = msgspec.structs.replace(JOB, past=past, cell="c2")
     assert [attempt["guest_in"] for attempt in shown(job)["attempts"]] == ["c1", "c2"]
     assert not any("guest_in" in attempt for attempt in shown(job, internals=False)["attempts"])
+
+
+def test_a_job_at_a_glance_says_why_its_last_attempt_ended_and_at_last_why_it_did() -> None:
+    told = json.loads(encode(job_summary(JOB, TICKET)))
+    assert told == {
+        "job_id": "c0.1",
+        "session_id": "s1",
+        "utterance_index": 7,
+        "src_lang": "en",
+        "tgt_lang": "zh",
+        "state": "RUNNING",
+        "attempts": 2,
+        "created_at_ms": 100,
+        "node_id": "n2",
+        "reason": "ack_timeout",
+    }
+    second = PastAttempt(2, "n2", "failed", 190, "FAILED", 2, 140)
+    over = Past(attempts=[FIRST, second], reason="BROKEN")
+    failed = job_summary(msgspec.structs.replace(JOB, state="FAILED", ended_at_ms=190, past=over), TICKET)
+    assert (failed.attempts, failed.error, failed.reason, failed.ended_at_ms) == (2, "JOB_FAILED", "BROKEN", 190)
+    done = job_summary(msgspec.structs.replace(JOB, state="FINISHED", ended_at_ms=200), TICKET)
+    assert (done.attempts, done.error, done.reason) == (2, None, None)

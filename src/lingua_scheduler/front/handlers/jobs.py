@@ -1,4 +1,4 @@
-"""What callers say of their jobs over HTTP: dispatch, cancel, and how it went."""
+"""Jobs over HTTP: dispatch, cancel, how one went, and which there are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from lingua_scheduler.core.audio_ref import is_own_ref
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.explain import Explanation
+from lingua_scheduler.core.job_state import STATES
 from lingua_scheduler.core.new_ids import is_made_by
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.core.ticket import MAX_WAIT_MS, check_language
@@ -16,6 +17,7 @@ from lingua_scheduler.front.ask import Ask
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.audio import whole_result
 from lingua_scheduler.front.entry import Entry
+from lingua_scheduler.front.paging import CURSOR, LIMIT, asked_page
 from lingua_scheduler.front.web import Query, Route
 from lingua_scheduler.protocol.fields import cut
 from lingua_scheduler.protocol.http import (
@@ -26,10 +28,11 @@ from lingua_scheduler.protocol.http import (
     read_cancel,
     read_dispatch,
 )
-from lingua_scheduler.protocol.job import JobAnswer, job_answer
+from lingua_scheduler.protocol.job import JobAnswer, JobsAnswer, job_answer, job_summary
 from lingua_scheduler.protocol.options import full_pipeline, limits_of, services_of, wanted_of
 from lingua_scheduler.views.explain import explain_job
 from lingua_scheduler.views.job import read_job
+from lingua_scheduler.views.jobs import JobsWanted, read_jobs
 
 if TYPE_CHECKING:
     from lingua_scheduler.core.records import Ticket
@@ -120,6 +123,34 @@ async def show_job(desk: Desk, request: Request) -> Said:
     return job_answer(job.record, job.ticket, result, internals=request.principal.is_admin)
 
 
+async def list_jobs(desk: Desk, request: Request) -> Said:
+    """A page of jobs: those under way, then those that have ended, the newest first, to within some seconds.
+
+    A search looks at a bounded number of them for each page: one with a cursor may have found nothing, or not all.
+    """
+    query = request.query
+    cursor, limit = asked_page(query)
+    found = await read_jobs(
+        desk.engine,
+        desk.directory.cells,
+        JobsWanted(
+            job=query.get("job", ""),
+            session=query.get("session", ""),
+            node=query.get("node", ""),
+            pair=query.get("pair", ""),
+            state=query.get("state", ""),
+            words=query.get("q", ""),
+        ),
+        text_ttl_ms=desk.result_ttl_ms,
+        cursor=cursor,
+        limit=limit,
+    )
+    if isinstance(found, Refusal):
+        return found
+    jobs = [job_summary(one.record, one.ticket) for one in found.jobs]
+    return JobsAnswer(jobs=jobs, cursor=found.cursor)
+
+
 def _may_see(request: Request, job_id: str) -> bool:
     """A job is seen by whoever made it, and by those who see everything."""
     return request.principal.is_admin or is_made_by(job_id, request.principal.name)
@@ -181,6 +212,25 @@ ROUTES: Final = (
         answers=JobAnswer,
         query=(Query("wait_ms", "Answer when the job has ended, at the latest after this.", int, most=MAX_WAIT_MS),),
         refuses=("UNKNOWN_JOB",),
+        tag="jobs",
+    ),
+    Route(
+        "GET",
+        "/v1/jobs",
+        "admin",
+        list_jobs,
+        "A page of jobs, the newest first.",
+        answers=JobsAnswer,
+        query=(
+            LIMIT,
+            CURSOR,
+            Query("q", "Words, each of which is the beginning of its id, its session, a node, its pair or its state."),
+            Query("job", "Only those whose id begins so."),
+            Query("session", "Only those of this session."),
+            Query("node", "Only those that this node has or had."),
+            Query("pair", "Only those of this pair, like `en:zh`."),
+            Query("state", f"Only those in this state: {', '.join(STATES)}."),
+        ),
         tag="jobs",
     ),
     Route(

@@ -1,17 +1,55 @@
-"""`lingua jobs`: what became of one, and why."""
+"""`lingua jobs`: which there are, what became of one, and why."""
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any
 
 import typer
 
 from lingua_scheduler.operate.commands.explaining import show_explanation
-from lingua_scheduler.operate.commands.options import AsJson, JobId, Token, Url, operator, say, show_facts
+from lingua_scheduler.operate.commands.nodes import ago
+from lingua_scheduler.operate.commands.options import AsJson, JobId, Token, Url, operator, say, show, show_facts
 
-app = typer.Typer(no_args_is_help=True, help="One job: what became of it, why, and that nobody wants it any more.")
+app = typer.Typer(no_args_is_help=True, help="The jobs: which there are, what became of one and why, and an end to it.")
 
 _STEPS = ("reserved", "dispatched", "accepted", "started", "ended", "released")
+
+
+@app.command("list")
+def list_jobs(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(help="Only those that each of these fits: the beginning of an id, session, node, en:zh, state."),
+    ] = None,
+    job: Annotated[str | None, typer.Option(help="Only those whose id begins so.")] = None,
+    session: Annotated[str | None, typer.Option(help="Only those of this session.")] = None,
+    node: Annotated[str | None, typer.Option(help="Only those that this node has or had.")] = None,
+    pair: Annotated[str | None, typer.Option(help="Only those of this pair, like en:zh.")] = None,
+    state: Annotated[str | None, typer.Option(help="Only those in this state: RUNNING, FAILED, …")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """The newest jobs: those under way, then those that have ended."""
+    wanted = {"q": " ".join(words or ()) or None, "job": job, "session": session, "node": node, "pair": pair}
+    found = operator(url, token).jobs(limit, **wanted, state=state)
+    now_ms = time.time_ns() // 1_000_000
+    rows = [
+        (
+            one["job_id"],
+            one["state"],
+            f"{one['src_lang']}:{one['tgt_lang']}",
+            one.get("node_id"),
+            one["attempts"],
+            ago(now_ms - one["created_at_ms"]),
+            f"{one['ended_at_ms'] - one['created_at_ms']} ms" if "ended_at_ms" in one else "",
+            one.get("reason"),
+        )
+        for one in found
+    ]
+    show({"jobs": found}, ("job", "state", "pair", "node", "attempts", "made", "took", "why"), rows, as_json=as_json)
 
 
 @app.command("show")
