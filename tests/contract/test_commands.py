@@ -140,6 +140,19 @@ async def test_jobs_are_listed_and_searched(house: House, lingua: Lingua) -> Non
     assert "CANCELLED" in text
     assert "cancelled by" in text
     assert "state must be one of" in await refused(lingua, "jobs", "list", "--state", "DONE")
+    assert await shown(lingua, "jobs", "list", "room-3") == "no job fits\n"
+
+
+async def test_what_a_node_gives_as_a_reason_is_no_command_to_a_terminal(house: House, lingua: Lingua) -> None:
+    await house.post("/v1/node/register", NODE)
+    placed = await house.dispatch()
+    for attempt in (1, 2, 3):
+        failed = {"job_id": placed["job_id"], "attempt_id": attempt, "node_id": "n1", "status": "error"}
+        await house.post("/v1/job/fail", failed | {"reason": "\x1b[2Jgone\nFINISHED"})
+    for words in (("list",), ("show", placed["job_id"])):
+        text = await shown(lingua, "jobs", *words)
+        assert "\\x1b[2Jgone\\nFINISHED" in text
+        assert "\x1b" not in text
 
 
 async def test_who_could_take_a_job_and_why_the_others_could_not(house: House, lingua: Lingua) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lingua_scheduler.operate.commands.explaining import show_explanation
 from lingua_scheduler.operate.commands.nodes import ago
-from lingua_scheduler.operate.commands.options import AsJson, JobId, Token, Url, operator, say, show, show_facts
+from lingua_scheduler.operate.commands.options import AsJson, JobId, Token, Url, operator, printable, say, show_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 app = typer.Typer(no_args_is_help=True, help="The jobs: which there are, what became of one and why, and an end to it.")
 
@@ -36,20 +39,20 @@ def list_jobs(
     wanted = {"q": " ".join(words or ()) or None, "job": job, "session": session, "node": node, "pair": pair}
     found = operator(url, token).jobs(limit, **wanted, state=state)
     now_ms = time.time_ns() // 1_000_000
-    rows = [
-        (
-            one["job_id"],
-            one["state"],
-            f"{one['src_lang']}:{one['tgt_lang']}",
-            one.get("node_id"),
-            one["attempts"],
-            ago(now_ms - one["created_at_ms"]),
-            f"{one['ended_at_ms'] - one['created_at_ms']} ms" if "ended_at_ms" in one else "",
-            one.get("reason"),
-        )
-        for one in found
-    ]
-    show({"jobs": found}, ("job", "state", "pair", "node", "attempts", "made", "took", "why"), rows, as_json=as_json)
+    lines = [line for one in found for line in _lines(one, now_ms)]
+    say({"jobs": found}, "\n".join(lines) or "no job fits", as_json=as_json)
+
+
+def _lines(one: dict[str, Any], now_ms: int) -> Iterator[str]:
+    """A job, its id on a line of its own: it is long, and somebody may want to copy it."""
+    yield one["job_id"]
+    took = f"   took {one['ended_at_ms'] - one['created_at_ms']} ms" if "ended_at_ms" in one else ""
+    attempts = f"   attempts {one['attempts']}" if one["attempts"] != 1 else ""
+    node, made = f"   {one['node_id']}" if "node_id" in one else "", ago(now_ms - one["created_at_ms"])
+    yield f"  {one['state']}   {one['src_lang']}:{one['tgt_lang']}{node}   {made}{took}{attempts}"
+    yield f"  session {one['session_id']}, utterance {one['utterance_index']}"
+    if "reason" in one:
+        yield f"  why: {printable(one['reason'])}"
 
 
 @app.command("show")

@@ -42,7 +42,7 @@ def show(said: dict[str, Any], head: tuple[str, ...], rows: Iterable[tuple[Any, 
         return
     table = Table(*(Column(name, overflow="fold") for name in head))
     for row in rows:
-        table.add_row(*("" if value is None else escape(str(value)) for value in row))
+        table.add_row(*("" if value is None else escape(printable(value)) for value in row))
     Console().print(table)
 
 
@@ -54,8 +54,13 @@ def show_facts(said: dict[str, Any], facts: Iterable[tuple[str, Any]], *, as_jso
     table = Table.grid(Column(style="bright_black"), Column(overflow="fold"), padding=(0, 2, 0, 0))
     for name, value in facts:
         if value not in (None, "", [], {}):
-            table.add_row(name, escape(str(value)))
+            table.add_row(name, escape(printable(value)))
     Console().print(table)
+
+
+def printable(value: object) -> str:
+    """As it may be shown in a terminal: names and reasons come from nodes, and none is a command to it."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in str(value))
 
 
 def is_watched() -> bool:
