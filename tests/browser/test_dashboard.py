@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.async_api import expect
 
+from lingua_scheduler.core.attempt_end import CAUSES
+from lingua_scheduler.core.job_state import STATES
 from lingua_scheduler.core.letter import Letter, Parcel
 from lingua_scheduler.core.notice import KINDS
+from lingua_scheduler.core.reasons import SPECIAL
 from lingua_scheduler.flows.bury import bury
 from lingua_scheduler.protocol.errors import CloseCode
 from tests.browser.test_pages import WIDTHS, faults
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 NODE = {"node_id": "n1", "semantic_langs": ["en", "zh"], "nmt_pairs": [["en", "zh"]], "max_concurrent_jobs": 2}
 EVIL = "<img src=x onerror='window.hacked=1'>"
 OPS = "operator-token-1"
+ATTEMPT = ("job_id", "attempt_id", "node_id")
 QUICK: dict[str, Any] = {"loops.live_interval_ms": 50}
 
 
@@ -136,16 +140,123 @@ async def test_a_job_shows_its_life_attempt_by_attempt_and_why_it_did_not_get_th
             await node.result(said, success=False, error={"code": "BROKEN", "message": EVIL})
         assert (await house.ended(job["job_id"]))["state"] == "FAILED"
     page = await visitor.open(f"{house.url}/dashboard")
-    await page.locator("#job").fill(job["job_id"])
+    await page.locator("#jobs").fill(job["job_id"])
     await page.keyboard.press("Enter")
     shown = page.locator(".job")
     await expect(shown.locator(".life li")).to_have_count(3)
     await expect(shown).to_contain_text("FAILED")
     await expect(shown.locator(".trouble")).to_contain_text(f"BROKEN: {EVIL}")
+    # Of the last attempt every stage is kept, of those before it when they began and how they ended.
+    for at in range(3):
+        line = shown.locator(".life li").nth(at)
+        await expect(line).to_contain_text("the node refused or failed it")
+        stages = await line.locator(".bar .stage").evaluate_all("all => all.map(one => one.classList[1])")
+        assert stages == (["attempt"] if at < 2 else ["reserved", "dispatched", "accepted"])
     visitor.forgiven = ("404",)
-    await page.locator("#job").fill("c0.nobody")
+    await page.goto(f"{house.url}/dashboard?job=c0.nobody")
+    await expect(page.locator(".job [role=alert]")).to_contain_text("There is no job")
+
+
+async def test_a_job_that_waits_shows_since_when_and_follows_itself_to_its_end(house: House, visitor: Visitor) -> None:
+    await house.post("/v1/node/register", NODE | {"max_concurrent_jobs": 1})
+    first = await house.dispatch()
+    await house.post("/v1/job/fail", {name: first[name] for name in ATTEMPT} | {"status": "error", "reason": "no"})
+    assert (await house.get(f"/v1/job/{first['job_id']}"))["attempt_id"] == 2
+    await house.post("/v1/node/offline", {"node_id": "n1"})
+    page = await visitor.open(f"{house.url}/dashboard?job={first['job_id']}")
+    waits = page.locator(".life li").last
+    await expect(waits).to_contain_text("Without a node")
+    await expect(waits.locator(".stage.waiting").first).to_be_attached()
+    await expect(page.locator(".life li")).to_have_count(3)
+    await page.locator("[data-act=cancel]").click()
+    await yes(page)
+    await expect(page.locator(".job .trouble")).to_contain_text("cancelled by an operator")
+    assert await page.locator("[data-act=cancel]").count() == 0
+
+
+def listed(page: Page) -> Any:
+    return page.locator("[data-row]")
+
+
+async def search(page: Page, words: str) -> None:
+    await page.locator("#jobs").fill(words)
     await page.keyboard.press("Enter")
-    await expect(page.locator(".jobs [role=alert]")).to_contain_text("There is no job")
+
+
+async def test_jobs_are_listed_the_newest_first_with_what_became_of_each(house: House, visitor: Visitor) -> None:
+    page = await visitor.open(f"{house.url}/dashboard")
+    await expect(page.locator(".jobs")).to_contain_text("There is no job")
+    async with house.node("n1") as node:
+        await node.register()
+        await node.is_ready()
+        failed = await house.dispatch("room-1")
+        for _ in range(3):
+            await node.result(
+                await node.job(job_id=failed["job_id"]), success=False, error={"code": "X", "message": EVIL}
+            )
+        await house.ended(failed["job_id"])
+        going = await house.dispatch("room-2")
+        await expect(listed(page)).to_have_count(2)
+        names = await listed(page).evaluate_all("all => all.map(one => one.dataset.row)")
+        assert names == [going["job_id"], failed["job_id"]]
+        for part in ("room-2", "en → zh", "n1"):
+            await expect(listed(page).first).to_contain_text(part)
+        for part in ("FAILED", "3", " ms", f"X: {EVIL}"):
+            await expect(listed(page).last).to_contain_text(part)
+        assert await page.locator("img").count() == 0
+        await node.result(await node.job(job_id=going["job_id"]))
+        await expect(listed(page).first).to_contain_text("FINISHED")
+        await listed(page).last.locator(".name").click()
+        await expect(page.locator("#job-title")).to_be_focused()
+        await expect(page.locator(f'[data-job="{failed["job_id"]}"] .trouble')).to_be_visible()
+        await listed(page).last.locator(".name").click()
+        await expect(page.locator(".job")).to_have_count(0)
+        assert "job=" not in page.url
+
+
+async def test_jobs_are_searched_by_words_that_stand_in_the_address(house: House, visitor: Visitor) -> None:
+    both = {"nmt_pairs": [["en", "zh"], ["zh", "en"]], "max_concurrent_jobs": 8}
+    await house.post("/v1/node/register", NODE | both)
+    there = [await house.dispatch(f"room-{number}") for number in range(3)]
+    back = await house.dispatch("room-1", src_lang="zh", tgt_lang="en")
+    await house.post("/v1/job/cancel", {"job_id": there[2]["job_id"]})
+    page = await visitor.open(f"{house.url}/dashboard?jobs=room-1")
+    await expect(listed(page)).to_have_count(2)
+    await expect(page.locator("#jobs")).to_have_value("room-1")
+    for words, found in (
+        ("room-1 zh:en", [back]),
+        ("cancelled", [there[2]]),
+        ("n1 en:zh room-0", [there[0]]),
+        (there[1]["job_id"][:-1] + " en:zh", [there[1]]),
+    ):
+        await search(page, words)
+        await expect(listed(page)).to_have_count(len(found))
+        await expect(listed(page)).to_contain_text([one["job_id"] for one in found])
+    await search(page, "nobody")
+    await expect(page.locator(".jobs")).to_contain_text("No job fits")
+    await search(page, "en:zh:fr")
+    visitor.forgiven = ("400",)
+    await expect(page.locator(".jobs [role=alert]")).to_be_visible()
+    # Whoever names one whole id wants that job.
+    await search(page, back["job_id"])
+    await expect(page.locator(f'[data-job="{back["job_id"]}"]')).to_contain_text("zh → en")
+    await page.reload()
+    await expect(listed(page)).to_have_count(1)
+    await expect(page.locator(".job")).to_be_visible()
+    await page.get_by_role("button", name="中文").click()
+    await search(page, "已取消")
+    await expect(listed(page)).to_contain_text([there[2]["job_id"]])
+
+
+async def test_of_many_jobs_whoever_wants_looks_further(house: House, visitor: Visitor) -> None:
+    await house.post("/v1/node/register", NODE | {"max_concurrent_jobs": 64})
+    for number in range(55):
+        await house.dispatch(f"room-{number}")
+    page = await visitor.open(f"{house.url}/dashboard")
+    await expect(listed(page)).to_have_count(50)
+    await page.locator("[data-more]").click()
+    await expect(listed(page)).to_have_count(55)
+    await expect(page.locator("[data-more]")).to_have_count(0)
 
 
 async def test_names_from_nodes_are_text_and_never_markup(house: House, visitor: Visitor) -> None:
@@ -245,10 +356,31 @@ async def test_everything_on_it_can_be_done_by_the_keyboard(house: House, visito
     await expect(row(page, "n1").locator(".standing")).to_have_text("draining")
 
 
-async def test_every_event_has_words_in_both_languages(house: House, visitor: Visitor) -> None:
+async def test_jobs_are_searched_opened_and_closed_by_the_keyboard(house: House, visitor: Visitor) -> None:
+    await house.post("/v1/node/register", NODE)
+    job = await house.dispatch()
+    page = await visitor.open(f"{house.url}/dashboard")
+    await page.locator("#jobs").focus()
+    await page.keyboard.type("room-888")
+    await page.keyboard.press("Enter")
+    await expect(listed(page)).to_have_count(1)
+    # Past the button and the list, which can be scrolled by the keyboard, too.
+    for _ in range(3):
+        await page.keyboard.press("Tab")
+    await expect(listed(page).locator(".name")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#job-title")).to_be_focused()
+    await expect(page.locator("#job-title")).to_have_text(job["job_id"])
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".job")).to_have_count(0)
+
+
+async def test_every_event_state_cause_and_reason_has_words_in_both_languages(house: House, visitor: Visitor) -> None:
     page = await visitor.open(f"{house.url}/dashboard")
     words = await page.evaluate("import('/assets/dashboard/words.js').then(one => Object.keys(one.default.en))")
-    assert {f"event.{kind}" for kind in KINDS} <= set(words)
+    causes = {f"cause.{cause.name}" for cause in CAUSES} | {f"reason.{word}" for word in SPECIAL}
+    assert {f"event.{kind}" for kind in KINDS} | {f"state.{state}" for state in STATES} | causes <= set(words)
 
 
 @pytest.fixture

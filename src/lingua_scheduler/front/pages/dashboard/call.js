@@ -29,14 +29,15 @@ export const signOut = async () => {
 /** What waits for a yes: `{title, text, go}`. */
 export const asked = signal(null);
 
-/** Do something after somebody has said yes to it. @param {{title: string, text: string}} words */
-export const confirmed = (words, method, path, message) => {
+/** Do something after somebody has said yes to it; `then` gets the answer. @param {{title: string, text: string}} words */
+export const confirmed = (words, method, path, message, then) => {
   asked.value = {
     ...words,
     go: async () => {
       try {
-        await call(method, path, message);
+        const said = await call(method, path, message);
         trouble.value = "";
+        then?.(said);
       } catch (error) {
         trouble.value = error.message;
       }

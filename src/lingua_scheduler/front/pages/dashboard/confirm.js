@@ -1,13 +1,13 @@
 /** Are you sure? Nothing changes before somebody has said yes. */
 
-import { html, useEffect, useRef } from "../html.js";
+import { html, useLayoutEffect, useRef } from "../html.js";
 import { say } from "../i18n.js";
 import { asked } from "./call.js";
 
 export const Confirm = () => {
   const dialog = useRef(null);
   const wanted = asked.value;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (wanted && !dialog.current.open) dialog.current.showModal();
   }, [wanted]);
   const close = () => { asked.value = null; };

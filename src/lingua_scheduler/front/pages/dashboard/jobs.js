@@ -1,83 +1,122 @@
-/** One job: its life, a bar for each attempt with its stages, and, if it did not get through, why. */
+/** The jobs: those under way and those that ended a moment ago, or whichever somebody searches for. */
 
-import { html, signal } from "../html.js";
-import { say } from "../i18n.js";
+import { batch, html, signal } from "../html.js";
+import { number, say } from "../i18n.js";
 import { inAddress, setAddress } from "../place.js";
-import { call, confirmed, me } from "./call.js";
-import { ms } from "./times.js";
+import { call } from "./call.js";
+import { chosenJob, colourOf, look, lookAgain, lookFor, why } from "./job.js";
+import { ago, date, ms } from "./times.js";
+import { serverNow } from "./watch.js";
 
-const wanted = signal(inAddress("job"));
+const LOOK_MS = 2_000;
+const PAGE = 50;
+/** A search looks at some thousand jobs before it asks whether to go on. */
+const MOST_PAGES = 10;
+const STATES = ["RESERVED", "DISPATCHED", "ACCEPTED", "RUNNING", "WAITING", "RETRYING", "FINISHED", "FAILED", "CANCELLED", "EXPIRED"];
+const HEADS = ["job", "state", "pair", "session", "node", "attempts", "age", "took", "why"];
+
+const wanted = signal(inAddress("jobs"));
+/** What the list is of. */
+let words = wanted.peek().trim();
+/** By id, in their order; null: nobody has looked yet. */
 const found = signal(null);
+/** Where the next page begins; "": there is none. */
+const cursor = signal("");
 const refusal = signal("");
-const STAGES = ["reserved", "dispatched", "accepted", "started", "ended"];
-const ENDS = ["FINISHED", "FAILED", "CANCELLED", "EXPIRED"];
+const isBusy = signal(false);
+let isLong = false;
+let turn = 0;
 
-export const look = async () => {
-  const jobId = wanted.value.trim();
-  setAddress({ job: jobId });
-  found.value = null;
-  refusal.value = "";
-  if (!jobId) return;
+/** A state by the name that it has on this page is that state. */
+const inCodes = said => said.split(/\s+/).map(word => STATES.find(state => say(`state.${state}`) === word) ?? word).join(" ");
+
+/** The list from its beginning, or what comes after it. Whoever asks later is answered, and nobody else. */
+const ask = async isMore => {
+  const mine = ++turn;
+  const jobs = new Map(isMore ? found.peek() : []);
+  const least = jobs.size + PAGE;
+  let next = isMore ? cursor.peek() : "";
+  isBusy.value = true;
   try {
-    const path = `/v1/job/${encodeURIComponent(jobId)}`;
-    const [job, explained] = await Promise.all([call("GET", path), call("GET", `${path}/explain`)]);
-    found.value = { job, explained };
+    for (let page = 0; page < MOST_PAGES && jobs.size < least && (next || page === 0); page += 1) {
+      const said = await call("GET", `/v1/jobs?${new URLSearchParams({ q: inCodes(words), limit: PAGE, cursor: next })}`);
+      if (mine !== turn) return;
+      for (const job of said.jobs) jobs.set(job.job_id, job);
+      next = said.cursor ?? "";
+    }
+    batch(() => {
+      found.value = jobs;
+      cursor.value = next;
+      refusal.value = "";
+    });
   } catch (error) {
-    refusal.value = error.message;
+    if (mine === turn) refusal.value = error.message;
+  } finally {
+    if (mine === turn) isBusy.value = false;
   }
 };
 
-/** Look at this one. */
-export const lookFor = jobId => {
-  wanted.value = jobId;
-  document.getElementById("job")?.focus();
-  return look();
+const search = async event => {
+  event.preventDefault();
+  words = wanted.peek().trim();
+  isLong = false;
+  setAddress({ jobs: words });
+  await ask(false);
+  if (found.peek()?.size === 1 && found.peek().has(words) && chosenJob.peek() !== words) lookFor(words);
 };
 
-/** What an attempt went through: of the last one each stage is known, of those before it only the whole. */
-const stagesOf = (attempt, job, isLast) => {
-  const end = attempt.ended_at_ms || job.timings.ended_at_ms || Date.now();
-  if (!isLast) return [["attempt", attempt.reserved_at_ms, end]];
-  const times = STAGES.map(name => [name, job.timings[`${name}_at_ms`]]).filter(([, at]) => at);
-  return times.map(([name, at], place) => [name, at, times[place + 1]?.[1] ?? end]).filter(([name]) => name !== "ended");
+const showMore = () => {
+  isLong = true;
+  return ask(true);
 };
 
-const Bars = ({ job, explained }) => {
-  const start = job.timings.created_at_ms;
-  const end = Math.max(start + 1, job.timings.ended_at_ms ?? Date.now());
-  const share = at => 100 * (at - start) / (end - start);
-  return html`<ol class="life">${explained.attempts.map((attempt, at) => {
-    const isLast = at === explained.attempts.length - 1;
-    const stages = stagesOf(attempt, job, isLast);
-    return html`
-      <li key=${attempt.attempt_id}>
-        <p><b class="number">${attempt.attempt_id}</b> ${attempt.node_id} <span class="dim">${attempt.reasons.join(", ")}</span> <span class=${attempt.end === "FINISHED" ? "good" : attempt.end ? "bad" : ""}>${attempt.end || say("job.goes_on")}</span></p>
-        <div class="bar" aria-hidden="true">${stages.map(([name, from, to]) => html`
-          <span key=${name} class=${`stage ${name}`} style=${{ left: `${share(from)}%`, width: `${Math.max(0.5, share(to) - share(from))}%` }} title=${`${say(`stage.${name}`)} ${ms(to - from)}`}></span>`)}</div>
-        <p class="legend dim note">${stages.map(([name, from, to]) => html`<span key=${name}><i class=${`stage ${name}`}></i>${say(`stage.${name}`)} ${ms(to - from)}</span>`)}</p>
-      </li>`;
-  })}</ol>`;
+/** Look now and then: at what is chosen, and at the newest. What was searched for stays until somebody searches again. */
+const lookOften = () => {
+  setTimeout(async () => {
+    if (!document.hidden) await Promise.all([lookAgain(), words || isLong || isBusy.peek() ? undefined : ask(false)]);
+    lookOften();
+  }, LOOK_MS);
 };
 
-const Job = ({ job, explained }) => html`
-  <div class="job" data-job=${job.job_id}>
-    <p><b>${job.state}</b> · ${job.src_lang} → ${job.tgt_lang} · ${say("job.session", { session: job.session_id, index: job.utterance_index })}
-      ${job.timings.ended_at_ms && html` · ${ms(job.timings.ended_at_ms - job.timings.created_at_ms)}`}</p>
-    ${(job.error || job.reason) && html`<p class="trouble" role="note"><span class="code">${job.error}</span> ${job.reason}</p>`}
-    ${explained.waiting && html`<p class="dim">${say("job.waited", { why: explained.waiting.reasons.join(", ") || "–" })}</p>`}
-    <${Bars} job=${job} explained=${explained} />
-    ${me.value?.role === "admin" && !ENDS.includes(job.state) && html`<button class="small" data-act="cancel" onClick=${() => confirmed(
-      { title: say("act.cancel", { job: job.job_id }), text: say("sure.cancel") }, "POST", "/v1/job/cancel", { job_id: job.job_id, reason: "cancelled by an operator" },
-    )}>${say("press.cancel")}</button>`}
-  </div>`;
+export const lookAtJobs = () => {
+  look();
+  ask(false);
+  lookOften();
+};
 
-export const Jobs = () => html`
-  <section class="card jobs" aria-labelledby="jobs-title">
-    <div class="head"><h2 id="jobs-title">${say("jobs")}</h2></div>
-    <form class="row" role="search" onSubmit=${event => { event.preventDefault(); look(); }}>
-      <input type="search" id="job" value=${wanted.value} onInput=${event => { wanted.value = event.currentTarget.value; }} aria-label=${say("jobs.search")} placeholder=${say("jobs.search")} />
-      <button>${say("jobs.look")}</button>
-    </form>
-    ${refusal.value && html`<p class="bad" role="alert">${refusal.value}</p>`}
-    ${found.value ? html`<${Job} ...${found.value} />` : !refusal.value && html`<p class="dim">${say("jobs.none")}</p>`}
-  </section>`;
+const Row = ({ job }) => {
+  const colour = colourOf(job.state);
+  return html`
+    <tr data-row=${job.job_id}>
+      <th scope="row"><button class="name" aria-expanded=${chosenJob.value === job.job_id} onClick=${() => lookFor(chosenJob.peek() === job.job_id ? "" : job.job_id)}>${job.job_id}</button></th>
+      <td><span class=${`dot ${colour}`}></span> <span class=${colour}>${say(`state.${job.state}`)}</span></td>
+      <td>${job.src_lang} → ${job.tgt_lang}</td>
+      <td class="session" title=${job.session_id}>${job.session_id}</td>
+      <td>${job.node_id ?? ""}</td>
+      <td class="number">${number(job.attempts)}</td>
+      <td class="number" title=${date(job.created_at_ms)}>${ago(serverNow.value - job.created_at_ms)}</td>
+      <td class="number">${job.ended_at_ms ? ms(job.ended_at_ms - job.created_at_ms) : ""}</td>
+      <td class="why">${job.reason ? why(job.reason) : ""}</td>
+    </tr>`;
+};
+
+export const Jobs = () => {
+  const jobs = [...found.value?.values() ?? []];
+  return html`
+    <section class="card jobs" aria-labelledby="jobs-title" aria-busy=${isBusy.value}>
+      <div class="head"><h2 id="jobs-title">${say("jobs")}</h2>
+        <span class="dim note" role="status">${isBusy.value && words ? say("jobs.busy") : found.value ? say(cursor.value ? "jobs.some" : "jobs.all", { count: number(jobs.length) }) : ""}</span>
+        <form class="row" role="search" onSubmit=${search}>
+          <input type="search" id="jobs" value=${wanted.value} onInput=${event => { wanted.value = event.currentTarget.value; }} aria-label=${say("jobs.search")} placeholder=${say("jobs.search")} />
+          <button class="small">${say("jobs.look")}</button>
+        </form></div>
+      ${refusal.value && html`<p class="bad" role="alert">${refusal.value}</p>`}
+      ${found.value && jobs.length === 0 && html`<p class="dim">${say(words ? "jobs.unknown" : "jobs.none")}</p>`}
+      ${jobs.length > 0 && html`
+      <div class="scroll tall" tabindex="0" role="region" aria-labelledby="jobs-title"><table>
+        <thead><tr>${HEADS.map(name => html`<th key=${name} scope="col">${say(`head.${name}`)}</th>`)}</tr></thead>
+        <tbody>${jobs.map(job => html`<${Row} key=${job.job_id} job=${job} />`)}</tbody>
+      </table></div>`}
+      ${cursor.value && html`<p class="after"><button class="small" data-more disabled=${isBusy.value} onClick=${showMore}>${say("jobs.more")}</button></p>`}
+    </section>`;
+};

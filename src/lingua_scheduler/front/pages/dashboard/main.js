@@ -8,7 +8,8 @@ import { Instances, Letters, lookAround } from "./cluster.js";
 import { Confirm } from "./confirm.js";
 import { Feed } from "./feed.js";
 import { Health } from "./health.js";
-import { Jobs, look } from "./jobs.js";
+import { JobPage } from "./job.js";
+import { Jobs, lookAtJobs } from "./jobs.js";
 import { NodePage } from "./node.js";
 import { Nodes } from "./nodes.js";
 import { Numbers } from "./numbers.js";
@@ -34,7 +35,9 @@ const Dashboard = () => html`
     <div class="columns"><${Pools} /><${Feed} /></div>
     <${Nodes} />
     <${NodePage} />
-    <div class="columns"><${Jobs} /><div class="column"><${Instances} /><${Letters} /></div></div>
+    <${Jobs} />
+    <${JobPage} />
+    <div class="columns"><${Instances} /><${Letters} /></div>
     <${Confirm} />
   </main>`;
 
@@ -44,4 +47,4 @@ askWho().catch(error => { trouble.value = error.message; });
 askHistory();
 watch();
 lookAround();
-look();
+lookAtJobs();

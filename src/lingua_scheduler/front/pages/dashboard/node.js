@@ -5,7 +5,7 @@ import { say } from "../i18n.js";
 import { inAddress, setAddress } from "../place.js";
 import { call } from "./call.js";
 import { Event } from "./feed.js";
-import { lookFor } from "./jobs.js";
+import { lookFor } from "./job.js";
 import { ago, date } from "./times.js";
 import { events, nodes, serverNow } from "./watch.js";
 
@@ -47,7 +47,7 @@ export const NodePage = () => {
   return html`
     <section class="card node" data-page=${nodeId} aria-labelledby="node-title">
       <div class="head"><h2 id="node-title">${nodeId}</h2>
-        <button class="small close" onClick=${() => choose(nodeId)}>${say("node.close")}</button></div>
+        <button class="small close" onClick=${() => choose(nodeId)}>${say("close")}</button></div>
       ${!node && html`<p class="dim">${say("node.gone")}</p>`}
       ${node && html`<p>${say(`standing.${node.standing}`)} · ${say("node.since", { date: date(node.registered_at_ms) })}${Object.entries(more?.labels ?? {}).map(([name, value]) => ` · ${name}=${value}`)}</p>`}
       ${node && node.marks.length > 0 && html`<ul>${node.marks.map(mark => html`<li key=${mark.service}>${say("node.mark", { service: mark.service || say("mark.all"), s: Math.max(0, Math.round((mark.until_ms - serverNow.value) / 1000)) })}</li>`)}</ul>`}

@@ -20,6 +20,7 @@ const PHRASES = [
   [/^nothing was heard of it any more$/, "detail.unheard_now"],
   [/^it was asked to stop$/, "detail.stopped"],
   [/^(?<count>\d+) of its (?<all>\d+) jobs went to others within (?<ms>\d+) ms$/, "detail.moved"],
+  [/^(?<count>\d+) of its (?<all>\d+) jobs went to others$/, "detail.unmoved"],
   [/^the whole node$/, "detail.whole"],
   [/^(?<count>\d+) nodes are silent at once, and (?<all>\d+) are heard$/, "detail.mass"],
 ];
