@@ -30,6 +30,13 @@ NODE = {"node_id": "n1", "semantic_langs": ["en", "zh"], "nmt_pairs": [["en", "z
 EVIL = "<img src=x onerror='window.hacked=1'>"
 OPS = "operator-token-1"
 ATTEMPT = ("job_id", "attempt_id", "node_id")
+#: What the page would do if there were something to press.
+PRESSES = """async ([path, said]) => {
+    const { me } = await import('/assets/dashboard/call.js');
+    const headers = { 'x-lingua-csrf': me.value.csrf, 'content-type': 'application/json' };
+    const answer = await fetch(path, { method: 'POST', headers, body: said && JSON.stringify(said) });
+    return [answer.status, (await answer.json()).error];
+}"""
 QUICK: dict[str, Any] = {"loops.live_interval_ms": 50}
 
 
@@ -259,6 +266,47 @@ async def test_of_many_jobs_whoever_wants_looks_further(house: House, visitor: V
     await expect(page.locator("[data-more]")).to_have_count(0)
 
 
+async def test_the_slots_of_a_node_are_set_after_a_yes_and_given_back(house: House, visitor: Visitor) -> None:
+    await house.post("/v1/node/register", NODE)
+    page = await visitor.open(f"{house.url}/dashboard?node=n1")
+    await page.locator("#slots").fill("1")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("dialog")).to_contain_text("Let n1 have at most 1 jobs at once")
+    await page.keyboard.press("Escape")
+    assert (await house.get("/v1/nodes/n1"))["max"] == 2
+    await page.locator("[data-act=max]").click()
+    await yes(page)
+    await expect(row(page, "n1")).to_contain_text("0/1")
+    await expect(page.locator("#slots")).to_have_value("1")
+    assert (await house.get("/v1/nodes/n1"))["max_override"] == 1
+    await page.locator("#slots").fill("")
+    await page.locator("[data-act=max]").click()
+    await expect(page.locator("dialog")).to_contain_text("as many jobs at once as it says")
+    await yes(page)
+    await expect(row(page, "n1")).to_contain_text("0/2")
+    assert (await house.get("/v1/nodes/n1"))["max_override"] is None
+    await expect(page.locator(".card.feed [data-kind=admin_set_max]").first).to_contain_text("n1")
+
+
+async def test_a_pairing_code_is_shown_once_and_leads_a_session_to_the_node(house: House, visitor: Visitor) -> None:
+    async with house.node("n1") as node, house.client() as client:
+        await node.register()
+        await node.is_ready()
+        page = await visitor.open(f"{house.url}/dashboard?node=n1")
+        await page.locator("[data-act=pairing]").click()
+        assert await page.locator("[data-code]").count() == 0
+        await yes(page)
+        code = await page.locator("[data-code]").inner_text()
+        assert re.fullmatch(r"\d{6}", code)
+        assert (await client.init(pairing_code=code))["assigned_node_id"] == "n1"
+        await expect(page.locator(".card.feed [data-kind=admin_pair]")).to_contain_text("n1")
+        assert code not in await page.locator(".card.feed").first.inner_text()
+        assert code not in page.url
+        await page.reload()
+        await expect(page.locator("[data-act=pairing]")).to_be_visible()
+        assert await page.locator("[data-code]").count() == 0
+
+
 async def test_names_from_nodes_are_text_and_never_markup(house: House, visitor: Visitor) -> None:
     async with house.node("n1") as node:
         await node.register(version=EVIL)
@@ -423,7 +471,13 @@ async def test_whoever_may_only_look_is_shown_nothing_to_press(guarded: House, v
     page = await visitor.open(await link_of(guarded, read_only=True))
     await expect(page.locator(".who")).to_contain_text("may only look")
     await expect(row(page, "n1")).to_be_visible()
+    await row(page, "n1").locator(".name").click()
+    await expect(page.locator("[data-page=n1] h3").first).to_be_visible()
     assert await page.locator("[data-act]").count() == 0
+    visitor.forgiven = ("403",)
+    for path, said in (("max", {"max_concurrent_jobs": 1}), ("pairing", None)):
+        asked = [f"/v1/nodes/n1/{path}", said]
+        assert await page.evaluate(PRESSES, asked) == [403, "FORBIDDEN"]
 
 
 async def test_nobody_is_signed_in_any_more_and_the_page_says_so(guarded: House, visitor: Visitor) -> None:

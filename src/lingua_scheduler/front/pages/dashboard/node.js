@@ -3,35 +3,72 @@
 import { effect, html, signal } from "../html.js";
 import { say } from "../i18n.js";
 import { inAddress, setAddress } from "../place.js";
-import { call } from "./call.js";
+import { call, confirmed, me } from "./call.js";
 import { Event } from "./feed.js";
 import { lookFor } from "./job.js";
-import { ago, date } from "./times.js";
+import { ago, clock, date } from "./times.js";
 import { events, nodes, serverNow } from "./watch.js";
 
 const SHOWN = 50;
 /** Which node is looked at; "": none. */
 export const chosenNode = signal(inAddress("node"));
 const held = signal(null);
+/** The code that was just made, and until when it stands for the node: `{nodeId, code, untilMs}`. It is shown once. */
+const paired = signal(null);
 
 export const choose = nodeId => {
   chosenNode.value = chosenNode.value === nodeId ? "" : nodeId;
+  paired.value = null;
   setAddress({ node: chosenNode.value });
 };
+
+const pathOf = nodeId => `/v1/nodes/${encodeURIComponent(nodeId)}`;
+
+const ask = nodeId => call("GET", pathOf(nodeId)).then(
+  node => { if (chosenNode.peek() === nodeId) held.value = node; },
+  () => { held.value = null; },
+);
 
 // What it holds is asked for whenever it is told anew.
 effect(() => {
   const nodeId = chosenNode.value;
   const told = nodes.value.get(nodeId);
-  if (!nodeId || !told) {
-    held.value = null;
-    return;
-  }
-  call("GET", `/v1/nodes/${encodeURIComponent(nodeId)}`).then(
-    node => { if (chosenNode.peek() === nodeId) held.value = node; },
-    () => { held.value = null; },
-  );
+  if (nodeId && told) ask(nodeId);
+  else held.value = null;
 });
+
+const setMax = event => {
+  event.preventDefault();
+  const node = chosenNode.peek();
+  const said = new FormData(event.currentTarget).get("slots");
+  const slots = said === "" ? null : Number(said);
+  confirmed(
+    { title: slots === null ? say("act.own_max", { node }) : say("act.max", { node, slots }), text: say(slots === null ? "sure.own_max" : "sure.max") },
+    "POST", `${pathOf(node)}/max`, { max_concurrent_jobs: slots }, () => ask(node),
+  );
+};
+
+const pair = () => {
+  const node = chosenNode.peek();
+  confirmed({ title: say("act.pairing", { node }), text: say("sure.pairing") }, "POST", `${pathOf(node)}/pairing`, undefined, said => {
+    if (chosenNode.peek() === node) paired.value = { nodeId: node, code: said.pairing_code, untilMs: serverNow.peek() + said.expires_in_ms };
+  });
+};
+
+/** What an operator may do with it beside what is in the list. */
+const Acts = ({ node }) => {
+  if (me.value?.role !== "admin") return null;
+  const code = paired.value?.nodeId === node.node_id && paired.value.untilMs > serverNow.value ? paired.value : null;
+  return html`
+    <form class="row acts" onSubmit=${setMax}>
+      <label for="slots">${say("node.slots")}</label>
+      <input type="number" id="slots" name="slots" key=${node.max_override ?? 0} min="1" max="1024" step="1" defaultValue=${node.max_override ?? ""} placeholder=${say("node.own_slots")} />
+      <button class="small" data-act="max">${say("press.max")}</button>
+      <button class="small" type="button" data-act="pairing" onClick=${pair}>${say("press.pairing")}</button>
+    </form>
+    <div role="status">${code && html`<p class="paired"><span class="digits" data-code>${code.code}</span> ${say("node.code", { until: clock(code.untilMs) })}
+      <button class="small" onClick=${() => { paired.value = null; }}>${say("node.hide")}</button></p>`}</div>`;
+};
 
 const Leases = ({ leases }) => leases.length === 0 ? html`<p class="dim">${say("node.idle")}</p>` : html`
   <ul class="plain">${leases.map(one => html`
@@ -51,6 +88,7 @@ export const NodePage = () => {
       ${!node && html`<p class="dim">${say("node.gone")}</p>`}
       ${node && html`<p>${say(`standing.${node.standing}`)} · ${say("node.since", { date: date(node.registered_at_ms) })}${Object.entries(more?.labels ?? {}).map(([name, value]) => ` · ${name}=${value}`)}</p>`}
       ${node && node.marks.length > 0 && html`<ul>${node.marks.map(mark => html`<li key=${mark.service}>${say("node.mark", { service: mark.service || say("mark.all"), s: Math.max(0, Math.round((mark.until_ms - serverNow.value) / 1000)) })}</li>`)}</ul>`}
+      ${node && more && html`<${Acts} node=${more} />`}
       <div class="columns">
         <div><h3>${say("node.work")}</h3>${more && html`<${Leases} leases=${more.leases} />`}</div>
         <div class="feed"><h3>${say("node.events")}</h3>
