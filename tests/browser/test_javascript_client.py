@@ -14,7 +14,8 @@ import pytest
 from tests.browser.conftest import TONE_HZ, find_browser, frequency
 from tests.scenarios.doors.conftest import serve
 from tests.support.balancer import Balancer
-from tests.support.house import House, is_away, no_session_is_left
+from tests.support.collector import collecting
+from tests.support.house import House, eventually, is_away, no_session_is_left
 from tests.support.people import PATIENCE_S
 from tests.support.proxy import Proxy
 
@@ -41,6 +42,14 @@ LOAD = """async ([port, token]) => {
         }
     };
 }"""
+
+
+SPAN = "cd" * 8
+SPANS = f"""() => {{
+    window.span = trace => `00-${{trace}}-{SPAN}-01`;
+    window.parent_of = () => span('{2:032x}');
+    window.client = new sdk.Client(client.url.replace('ws/session', ''), {{traceparent: () => parent_of()}});
+}}"""
 
 
 async def load(page: Page, port: int, token: str | None = None) -> None:
@@ -241,6 +250,52 @@ async def test_a_connection_that_breaks_in_the_middle_of_a_result(
         assert fault.struck.is_set()
         assert await ends(page) == [(0, "said 0")]
         assert await page.evaluate("items.at(-1).ttsAudio.length") == len(speech)
+
+
+async def test_an_utterance_is_in_the_trace_of_the_app_that_asked_for_it(
+    page: Page, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+    traces = {number: f"{number:032x}" for number in range(1, 4)}
+    with collecting() as collector:
+        async with House(server.url, **{"traces.endpoint": collector.endpoint}).open() as house, house.node() as node:
+            await node.register(slots=8)
+            await node.is_ready()
+            await load(page, house.port)
+            await page.evaluate(SPANS)
+            # The span of the call; that of the app; that of a stream; none, because what is given is none.
+            for call in (
+                f"client.translate(sdk.silence(100), {{src: 'en', tgt: 'zh', traceparent: span('{traces[1]}')}})",
+                "client.translate(sdk.silence(100), {src: 'en', tgt: 'zh'})",
+                "client.translate(sdk.silence(100), {src: 'en', tgt: 'zh', traceparent: 'nonsense'})",
+            ):
+                await page.evaluate(f"gather({call}) && null")
+                job = await node.job()
+                await node.result(job)
+                await until(page, "ended")
+                await page.evaluate("window.ended = false")
+                assert (job["trace_id"] in traces.values()) == ("nonsense" not in call)
+            await page.evaluate(f"() => {{ window.parent_of = () => span('{traces[3]}'); }}")
+            await begin_stream(page)
+            await utter(page, 1)
+            await node.result(await node.job())
+            await until(page, "items.length === 4")
+            # What it throws is the app's affair.
+            await page.evaluate("() => { window.parent_of = () => { throw new Error('no tracer'); }; }")
+            await page.evaluate("() => { window.reportError = error => { window.reported = error.message; }; }")
+            await page.evaluate("gather(client.translate(sdk.silence(100), {src: 'en', tgt: 'zh'})) && null")
+            await node.result(await node.job())
+            await until(page, "items.length === 5")
+            assert await page.evaluate("reported") == "no tracer"
+            await page.evaluate("stream.close()")
+
+            async def has_come() -> bool:
+                return len(collector.named("submit")) == 5
+
+            await eventually(has_come)
+    parents = {one.trace: one.parent for one in collector.named("submit")}
+    assert {trace: parents[trace] for trace in traces.values()} == dict.fromkeys(traces.values(), SPAN)
+    assert sorted(parents.values()) == ["", "", SPAN, SPAN, SPAN]
 
 
 async def test_errors_say_whether_to_try_again_and_when(page: Page, house: House) -> None:

@@ -15,8 +15,9 @@
  *   extra?: object}} Result   What an utterance means.
  * @typedef {{type: "missing", utteranceIndex: number, reason: string, code: string, detail: string, retryable: boolean,
  *   retryAfterMs: ?number, traceId: string}} Missing   There will be no result, and why.
- * @typedef {{src: string, tgt: string, speak?: boolean, options?: object, pipeline?: object}} Wishes
+ * @typedef {{src: string, tgt: string, speak?: boolean, traceparent?: string, options?: object, pipeline?: object}} Wishes
  *   Also any other field of `session_init` or `utterance`, as it is on the wire. `speak`: answer with speech, too.
+ *   `traceparent`: the span (W3C trace context) for which this is done.
  * @typedef {{way: "out" | "in", data: string | Uint8Array, atMs: number}} Frame   What went over a socket, and when
  *   (`performance.now()`).
  * @typedef {{name: "connecting" | "open" | "lost" | "closed", sessionId: ?string, isResumed?: boolean, code?: ?number,
@@ -33,6 +34,7 @@ const BEAT_MS = 10_000;
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 5_000;
 const MOST_ASKED_MS = 60_000;
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?$/;
 
 const bytesOf = audio => ArrayBuffer.isView(audio)
   ? new Uint8Array(audio.buffer, audio.byteOffset, audio.byteLength) : new Uint8Array(audio);
@@ -42,6 +44,21 @@ const toBase64 = bytes => {
   return btoa(text);
 };
 const hex = bytes => Array.from(bytes, one => one.toString(16).padStart(2, "0")).join("");
+
+/** What a function of the app says. What it throws is the app's affair, and stops nothing here. */
+const heard = (ask, ...told) => {
+  try {
+    return ask?.(...told);
+  } catch (error) {
+    reportError(error);
+  }
+};
+
+/** The trace that a `traceparent` names, and both as a message has them; nothing if it is none. */
+const traced = parent => {
+  const trace = TRACEPARENT.exec(parent ?? "")?.[1];
+  return trace ? { trace_id: trace, traceparent: parent } : {};
+};
 
 /** Audio without a word, for whoever wants to try something. @param {number} ms */
 export const silence = ms => new Int16Array(RATE * ms / 1000);
@@ -56,23 +73,14 @@ class Link {
     this.#givesUpAt = Date.now() + client.connectTimeoutMs;
   }
 
-  /** Let whoever watches see it. What he does with it is his affair. */
-  #show(watch, seen) {
-    try {
-      watch?.(seen);
-    } catch (error) {
-      reportError(error);
-    }
-  }
-
   #tell(name, more = {}) {
     if (this.#isClosed) return;
     this.#isClosed = name === "closed";
-    this.#show(this.client.onState, { name, sessionId: this.talk.ack?.session_id ?? null, ...more });
+    heard(this.client.onState, { name, sessionId: this.talk.ack?.session_id ?? null, ...more });
   }
 
   #send(frame) {
-    this.#show(this.client.onFrame, { way: "out", data: frame, atMs: performance.now() });
+    heard(this.client.onFrame, { way: "out", data: frame, atMs: performance.now() });
     this.#socket.send(frame);
   }
 
@@ -137,7 +145,7 @@ class Link {
       this.#heardAt = Date.now();
       const wasOpen = this.talk.isOpen;
       const frame = typeof data === "string" ? data : new Uint8Array(data);
-      this.#show(this.client.onFrame, { way: "in", data: frame, atMs: performance.now() });
+      heard(this.client.onFrame, { way: "in", data: frame, atMs: performance.now() });
       this.talk.hear(data);
       if (this.talk.isOpen && !wasOpen) this.#tell("open", { isResumed });
       if (this.talk.refused || this.talk.failure) this.#lose(null);
@@ -241,19 +249,22 @@ export class Client {
   #idle = [];
 
   /** @param {string} [url] @param {{token?: string, connectTimeoutMs?: number, resumeForMs?: number,
-   *  onFrame?: function(Frame): void, onState?: function(State): void}} [settings] */
+   *  onFrame?: function(Frame): void, onState?: function(State): void, traceparent?: function(): ?string}} [settings]
+   *  `traceparent` gives the span of the app in which an utterance is said or a stream is opened, if there is one. */
   constructor(url = new URL("..", import.meta.url).href, settings = {}) {
-    const { token = null, connectTimeoutMs = 5_000, resumeForMs = 120_000, onFrame, onState } = settings;
+    const { token = null, connectTimeoutMs = 5_000, resumeForMs = 120_000, onFrame, onState, traceparent } = settings;
     const socket = new URL("ws/session", url.endsWith("/") ? url : `${url}/`);
     socket.protocol = socket.protocol.replace("http", "ws");
-    Object.assign(this, { url: socket.href, token, connectTimeoutMs, resumeForMs, onFrame, onState });
+    Object.assign(this, { url: socket.href, token, connectTimeoutMs, resumeForMs, onFrame, onState, traceparent });
   }
 
   /** One utterance: partials, and at last its result, or an error. @param {ArrayBuffer | ArrayBufferView} audio
    *  @param {Wishes & {audioFormat?: string, sampleRate?: number}} wishes @returns {AsyncGenerator<Partial | Result>} */
-  async *translate(audio, { src, tgt, audioFormat = "pcm16", sampleRate = RATE, speak = false, ...wishes }) {
+  async *translate(audio, { src, tgt, audioFormat = "pcm16", sampleRate = RATE, speak = false,
+    traceparent = heard(this.traceparent), ...wishes }) {
     const said = { type: "utterance", manual_cut: true, src_lang: src, tgt_lang: tgt, audio_format: audioFormat,
-      sample_rate: sampleRate, trace_id: hex(crypto.getRandomValues(new Uint8Array(16))), ...wished(wishes, speak) };
+      sample_rate: sampleRate, trace_id: hex(crypto.getRandomValues(new Uint8Array(16))), ...traced(traceparent),
+      ...wished(wishes, speak) };
     try {
       yield* this.#translate(bytesOf(audio), said);
     } catch (error) {
@@ -294,9 +305,9 @@ export class Client {
   }
 
   /** Somebody who speaks. @param {Wishes} wishes @returns {Promise<Stream>} */
-  async stream({ src, tgt, speak = false, ...wishes }) {
+  async stream({ src, tgt, speak = false, traceparent = heard(this.traceparent), ...wishes }) {
     const init = { src_lang: src, tgt_lang: tgt, preferred_codec: "pcm16", supports_binary_frame: true,
-      ...wished(wishes, speak) };
+      ...traced(traceparent), ...wished(wishes, speak) };
     return new Stream(await new Link(this, init).open());
   }
 
