@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.job_state import ENDS
+from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.core.wanted import Wanted
+from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.fail import fail
@@ -77,6 +79,18 @@ async def test_what_is_under_way_comes_first_and_then_what_has_ended_of_every_ki
     wanted = ["late", "early", "released-2", "kept", "released-1", "erased"]
     for limit in (1, 2, 50):
         assert await listed(world, limit=limit) == [f"{CELL}.{name}" for name in wanted]
+
+
+async def test_what_is_under_way_stands_by_its_age_and_not_by_when_it_is_looked_at(world: World) -> None:
+    await join(world)
+    placed = await place(world, A)
+    await ack(world.engine, A, 1, placed.node_id)
+    world.now_ms += Limits().ack_ms
+    await sweep(world)
+    await place(world, B)
+    due = (await world.cell()).due
+    assert due[f"j:{A}"] > due[f"j:{B}"]
+    assert await listed(world) == [B, A]
 
 
 async def test_looking_changes_nothing_and_tells_all_that_is_known(world: World) -> None:

@@ -1,7 +1,8 @@
 #!lua flags=no-writes
 --[[ jobs: a stretch of one kind of a cell's jobs, backwards along the due-list, and those of them that fit. There jobs
   under way stand by when somebody looks at them next, and ended ones by when something of them is forgotten, which is
-  for each kind so long after its time: so each kind is in the order of its time, and needs no index of its own.
+  for each kind so long after its time: so each kind is in the order of its time, and needs no index of its own. (Who
+  lowers one of these times does not see at once what was to be kept for longer.)
   KEYS  jobs · due
   ARGV  now_ms rules, then for each: { kind from_ms text_ttl_ms count limit { what text } }
         (kind: under_way; ended: its text is there; released; erased: neither; from_ms -1 = from the newest on; of the
@@ -76,7 +77,7 @@ for i = 3, #ARGV do
   local bottom, base, top = "-inf", 0, "(" .. DUE.forget
   if kind ~= "under_way" then
     bottom, base = DUE.forget, DUE.forget + later[kind]
-    top = kind == "erased" and "(" .. DUE.gone or base + now
+    top = base + now
   end
   local beside, below = 0, math.huge
   if from >= 0 then

@@ -110,7 +110,7 @@ async def read_jobs(
         step, spot = _read_cursor(cursor)
     except Invalid as invalid:
         return invalid.refusal
-    if not cursor and (one := await _whole(engine, wishes)):
+    if one := await _whole(engine, wishes):
         return Jobs([one], None)
     states = {text for what, text in wishes if what == "state"}
     steps = range(1 if states & set(ENDS) else 0, 1 if states - set(ENDS) else 2)
@@ -151,17 +151,8 @@ class _Walk:
         answers = [answer for answer in await asyncio.gather(*runs) if isinstance(answer, _Jobs)]
         # Whoever has not come as far as the others may yet find something between.
         far = max(((answer.last_ms, answer.last) for answer in answers if answer.last), default=None)
-        known = {one.job_id for one in self.found}
-        fresh = sorted(
-            (
-                one
-                for answer in answers
-                for one in answer.found
-                if one.job_id not in known and _is_between(one, spot, far)
-            ),
-            key=lambda one: one.spot,
-            reverse=True,
-        )
+        seen = [one for answer in answers for one in answer.found if _is_between(one, spot, far)]
+        fresh = sorted(seen, key=lambda one: one.spot, reverse=True)
         room = self._limit - len(self.found)
         self.found += sorted(fresh[:room], key=_newest, reverse=True)
         if len(fresh) > room:
