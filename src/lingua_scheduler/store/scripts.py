@@ -56,7 +56,8 @@ ORDER: Final = (
 )
 
 #: Flows that may have much to do for one item (a node with all its slots, a list, a portion of what is due) are folded
-#: only so far, whatever the engine's client may fold: between two runs the engine serves others.
+#: only so far, whatever the engine's client may fold: between two runs the engine serves others. A walk along the jobs
+#: reads a hundred records.
 MOST: Final = dict.fromkeys(
     ("register", "heartbeat", "disconnect", "leave", "evict", "mark", "reap", "assign_home", "enter_homes", "route"), 8
 ) | {"jobs": 1}
