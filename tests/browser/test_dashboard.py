@@ -341,6 +341,7 @@ async def test_when_the_server_restarts_the_page_says_that_it_is_out_of_date_and
         page = await visitor.open(f"{house.url}/dashboard")
         await expect(row(page, "n1")).to_be_visible()
     await expect(page.locator("[data-state=stale]")).to_contain_text("Out of date")
+    assert await page.locator(".jobs [role=alert]").count() == 0
     async with House(server.url, **QUICK, **same).open() as house:
         await house.post("/v1/node/register", NODE | {"node_id": "n2"})
         await expect(row(page, "n2")).to_be_visible()

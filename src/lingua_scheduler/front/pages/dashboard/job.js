@@ -24,9 +24,11 @@ export const look = async () => {
   try {
     const path = `/v1/job/${encodeURIComponent(jobId)}`;
     const [job, explained] = await Promise.all([call("GET", path), call("GET", `${path}/explain`)]);
-    if (chosenJob.peek() === jobId) found.value = { job, explained };
+    if (chosenJob.peek() !== jobId) return;
+    found.value = { job, explained };
+    refusal.value = "";
   } catch (error) {
-    if (chosenJob.peek() === jobId) refusal.value = error.message;
+    if (chosenJob.peek() === jobId && error.code) refusal.value = error.message;
   }
 };
 

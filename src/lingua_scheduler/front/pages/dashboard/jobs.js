@@ -50,7 +50,8 @@ const ask = async isMore => {
       refusal.value = "";
     });
   } catch (error) {
-    if (mine === turn) refusal.value = error.message;
+    // Without a code nobody has refused anything: the strip above says that nothing is heard.
+    if (mine === turn && error.code) refusal.value = error.message;
   } finally {
     if (mine === turn) isBusy.value = false;
   }
