@@ -17,6 +17,7 @@ from lingua_scheduler.flows.bury import bury
 from lingua_scheduler.protocol.errors import CloseCode
 from tests.browser.test_pages import WIDTHS, faults
 from tests.support.house import House, eventually
+from tests.support.people import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -79,7 +80,8 @@ async def test_the_four_numbers_and_the_pools_agree_with_the_api(house: House, v
     for number in (1, 2):
         await house.post(f"/v1/nodes/n{number}/drain", {})
     await expect(page.locator('[data-pair="en:zh"] .single')).to_be_visible()
-    await expect(page.locator(".curve .line").first).to_be_attached()
+    # A curve begins with the second stretch of ten seconds.
+    await expect(page.locator(".curve .line").first).to_be_attached(timeout=PATIENCE_S * 1000)
 
 
 async def test_a_node_that_is_killed_turns_red_and_the_strip_and_the_feed_say_so(
