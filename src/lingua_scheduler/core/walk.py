@@ -39,9 +39,10 @@ class Walk:
             awaited.cancel()
             self._go(asyncio.CancelledError())
 
-    def _come(self, _: asyncio.Future[object]) -> None:
-        """What it waited for is there, and gives its result or raises by itself."""
-        self._go(None)
+    def _come(self, awaited: asyncio.Future[object]) -> None:
+        """What it waited for is there, and gives its result or raises by itself. Too late, if it was cancelled."""
+        if awaited is self._awaited:
+            self._go(None)
 
     def _go(self, error: BaseException | None) -> None:
         self._awaited = None

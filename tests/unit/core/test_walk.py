@@ -117,6 +117,19 @@ async def test_one_that_is_cancelled_between_two_ticks_is_over_once() -> None:
     assert [type(error) for error in stroll.ends] == [asyncio.CancelledError]
 
 
+async def test_one_that_is_cancelled_when_what_it_waited_for_has_just_come_is_over_once() -> None:
+    awaited = asyncio.get_running_loop().create_future()
+
+    async def work() -> None:
+        await awaited
+
+    stroll = Stroll(work())
+    awaited.set_result(None)
+    stroll.walk.cancel()
+    await asyncio.sleep(0)
+    assert [type(end) for end in stroll.ends] == [asyncio.CancelledError]
+
+
 async def test_what_takes_too_long_is_cancelled() -> None:
     told: list[str] = []
 
