@@ -266,6 +266,7 @@ async def among_others(app: App, desk: Desk, presence: PresenceKeeper, keeper: K
         hand_over=letters.hear,
         re_route=letters.hear,
         ring=partial(await_letter, bell, desk.instance_id, settings.inbox_block_ms),
+        pauses_ms=(100, settings.letter_pause_ms),
         buried=lambda parcel, reason: note("dead_letter", parcel.id, f"{parcel.letter.kind}: {reason}"),
     )
     undertaker = Undertaker(

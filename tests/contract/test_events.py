@@ -191,12 +191,13 @@ async def test_a_node_that_rests_is_told_of_for_how_long(house: House) -> None:
         assert resting["detail"].startswith("for 59.") or resting["detail"] == "for 60.0 s"
 
 
-async def test_a_letter_that_nobody_can_use_is_told_of(house: House) -> None:
-    desk = house.serving.desk
-    await post(desk.engine, desk.instance_id, Letter("no-such-kind", node="n1"))
-    (dead,) = await until(house, "dead_letter")
-    assert dead["detail"].startswith("no-such-kind")
-    assert [letter["id"] for letter in (await house.get("/v1/dlq"))["letters"]] == [dead["about"]]
+async def test_a_letter_that_nobody_can_use_is_told_of(server: Server) -> None:
+    async with House(server.url, **{"instance.letter_pause_ms": 1}).open() as house:
+        desk = house.serving.desk
+        await post(desk.engine, desk.instance_id, Letter("no-such-kind", node="n1"))
+        (dead,) = await until(house, "dead_letter")
+        assert dead["detail"].startswith("no-such-kind")
+        assert [letter["id"] for letter in (await house.get("/v1/dlq"))["letters"]] == [dead["about"]]
 
 
 async def test_what_an_operator_does_is_told_with_who_and_from_where_and_how_it_ended(server: Server) -> None:

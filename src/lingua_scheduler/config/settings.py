@@ -33,6 +33,7 @@ ORDER: Final[tuple[tuple[str, Literal["<", "≤"], str], ...]] = (
     ("jobs.released_ttl_ms", "≤", "jobs.job_record_ttl_ms"),
     ("loops.sweep_interval_ms", "≤", "jobs.reservation_ttl_ms"),
     ("loops.relay_lease_ms", "<", "jobs.reservation_ttl_ms"),
+    ("instance.letter_pause_ms", "<", "instance.letter_lease_ms"),
     ("catalog.timeout_ms", "≤", "catalog.refresh_interval_ms"),
     ("catalog.refresh_interval_ms", "≤", "catalog.max_interval_ms"),
     ("instance.presence_beat_ms", "<", "instance.presence_ttl_ms"),
@@ -76,6 +77,13 @@ class Instance(Section):
         ge=20_000,
         le=DAY,
         description="A letter that an instance took out of another's inbox and did not settle is free again.",
+    )
+    letter_pause_ms: int = Field(
+        default=10_000,
+        ge=1,
+        le=MINUTE,
+        description="The longest pause before a letter that was not handed over comes again; each one, if this release "
+        "does not know its kind.",
     )
 
 

@@ -143,16 +143,23 @@ class Postman(Loop):
         hand_over = self._hand_over if parcel.instance == self.instance_id else self._re_route
         try:
             await within(hand_over(parcel.letter), self._patience_s)
+        except UnknownKind as error:
+            number, most, reason = parcel.deliveries, MAX_DELIVERIES, str(error)
+            log.warning("postman", kind=parcel.letter.kind, letter=parcel.id, number=number, most=most, reason=reason)
+            self._failed(parcel, reason, self._pauses_s[1])
         except Exception as error:
             # Whatever is wrong with one letter, the others must not wait for it.
             number, most, detail = parcel.deliveries, MAX_DELIVERIES, "a letter was not handed over"
             log.exception("postman", kind=parcel.letter.kind, letter=parcel.id, number=number, most=most, detail=detail)
-            if parcel.deliveries >= MAX_DELIVERIES:
-                self._walk(self._settle(parcel, f"{type(error).__name__}: {error}"), parcel)
-            else:
-                self._walk(self._try_again(parcel, self._pause_s(parcel, error)), parcel)
+            self._failed(parcel, f"{type(error).__name__}: {error}", self._pause_s(parcel))
         else:
             self._walk(self._settle(parcel), parcel)
+
+    def _failed(self, parcel: Parcel, reason: str, pause_s: float) -> None:
+        if parcel.deliveries >= MAX_DELIVERIES:
+            self._walk(self._settle(parcel, reason), parcel)
+        else:
+            self._walk(self._try_again(parcel, pause_s), parcel)
 
     async def _try_again(self, parcel: Parcel, pause_s: float) -> None:
         """After a pause; unless somebody has settled it since, or taken it over."""
@@ -170,9 +177,9 @@ class Postman(Loop):
         else:
             self._held.discard(parcel.id)
 
-    def _pause_s(self, parcel: Parcel, error: Exception) -> float:
+    def _pause_s(self, parcel: Parcel) -> float:
         first, most = self._pauses_s
-        return most if isinstance(error, UnknownKind) else min(first * (1 << min(parcel.deliveries - 1, 16)), most)
+        return min(first * (1 << min(parcel.deliveries - 1, 16)), most)
 
     async def _settle(self, parcel: Parcel, reason: str = "") -> None:
         """Out of its inbox; with a reason, among the dead letters before that. Until the engine has heard of it."""
