@@ -69,7 +69,7 @@ class Model(JobFlows):
         word = _word(Word(), {"semantic_langs": [], **said, "lenient": lenient})
         node = self.nodes.get(node_id)
         opened_at = opened_ms or self.now
-        if node and connection != node.connection:
+        if node and (not connection or connection != node.connection):
             known_at = node.opened_at
             if (known_at >= opened_at) if renewed_by else (opened_at < known_at <= self.now):
                 return no("NODE_REPLACED")
