@@ -35,7 +35,7 @@ async def faults(page: Page) -> list[str]:
     ]
 
 
-async def talked(visitor: Visitor, house: House, query: str = "", **how: Any) -> Page:
+async def talked(house: House, visitor: Visitor, query: str = "", **how: Any) -> Page:
     """A playground in which something was said, something failed, and everything is open."""
     page = await visitor.open(f"{house.url}/playground?src=en&tgt=zh{query}", **how)
     say = page.locator(".sentence button")
@@ -58,29 +58,29 @@ async def talked(visitor: Visitor, house: House, query: str = "", **how: Any) ->
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_nobody_is_shut_out_of_the_playground(visitor: Visitor, house: House, scheme: str) -> None:
+async def test_nobody_is_shut_out_of_the_playground(house: House, visitor: Visitor, scheme: str) -> None:
     empty = await visitor.open(f"{house.url}/playground", color_scheme=scheme)
     await expect(empty.locator(".hint")).to_be_visible()
     assert await faults(empty) == []
-    page = await talked(visitor, house, "&lang=zh" if scheme == "dark" else "", color_scheme=scheme)
+    page = await talked(house, visitor, "&lang=zh" if scheme == "dark" else "", color_scheme=scheme)
     assert await faults(page) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_nobody_is_shut_out_of_the_list_of_what_can_be_asked(visitor: Visitor, house: House, scheme: str) -> None:
+async def test_nobody_is_shut_out_of_the_list_of_what_can_be_asked(house: House, visitor: Visitor, scheme: str) -> None:
     page = await visitor.open(f"{house.url}/docs", color_scheme=scheme)
     await expect(page.get_by_role("heading", name="/ws/session")).to_be_visible()
     assert await faults(page) == []
 
 
-async def test_nothing_is_cut_off_from_a_small_phone_to_a_wide_screen(visitor: Visitor, house: House) -> None:
-    page = await talked(visitor, house)
+async def test_nothing_is_cut_off_from_a_small_phone_to_a_wide_screen(house: House, visitor: Visitor) -> None:
+    page = await talked(house, visitor)
     for width in WIDTHS:
         await page.set_viewport_size({"width": width, "height": 800})
         assert await page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-async def test_everything_can_be_reached_by_the_keyboard_and_shows_that_it_is(visitor: Visitor, house: House) -> None:
+async def test_everything_can_be_reached_by_the_keyboard_and_shows_that_it_is(house: House, visitor: Visitor) -> None:
     page = await visitor.open(f"{house.url}/playground")
     await expect(page.locator(".hint")).to_be_visible()
     reached: list[str] = []
@@ -102,7 +102,7 @@ async def test_everything_can_be_reached_by_the_keyboard_and_shows_that_it_is(vi
     await expect(page.locator("#snippet")).to_contain_text("/v1/dispatch/f2f")
 
 
-async def test_a_chart_is_drawn_though_a_page_may_run_nothing_of_others(visitor: Visitor, house: House) -> None:
+async def test_a_chart_is_drawn_though_a_page_may_run_nothing_of_others(house: House, visitor: Visitor) -> None:
     page = await visitor.open(f"{house.url}/docs")
     await page.evaluate("""async () => {
         const {default: UPlot} = await import("/assets/vendor/uplot.js");
@@ -116,7 +116,7 @@ async def test_a_chart_is_drawn_though_a_page_may_run_nothing_of_others(visitor:
 
 @pytest.mark.parametrize("mistake", ["document.body.innerHTML = '<b>'", "document.write('<b>')"])
 async def test_no_text_becomes_markup_though_somebody_made_a_mistake(
-    visitor: Visitor, house: House, mistake: str
+    house: House, visitor: Visitor, mistake: str
 ) -> None:
     visitor.forgiven = ("TrustedHTML",)
     page = await visitor.open(f"{house.url}/playground")
@@ -125,7 +125,7 @@ async def test_no_text_becomes_markup_though_somebody_made_a_mistake(
 
 
 @pytest.mark.parametrize("name", WORDS)
-async def test_both_languages_have_every_text(visitor: Visitor, house: House, name: str) -> None:
+async def test_both_languages_have_every_text(house: House, visitor: Visitor, name: str) -> None:
     page = await visitor.open(f"{house.url}/docs")
     words: dict[str, dict[str, str]] = await page.evaluate(
         "async path => (await import(path)).default", f"{house.url}/assets/{name}"
@@ -147,7 +147,7 @@ async def test_both_languages_have_every_text(visitor: Visitor, house: House, na
         assert f'"{key}"' in said or (stem and f"`{stem}.${{" in said), f"nobody says {key}"
 
 
-async def test_every_text_that_the_modules_name_is_in_the_dictionaries(visitor: Visitor, house: House) -> None:
+async def test_every_text_that_the_modules_name_is_in_the_dictionaries(house: House, visitor: Visitor) -> None:
     page = await visitor.open(f"{house.url}/docs")
     known: set[str] = set()
     for name in WORDS:

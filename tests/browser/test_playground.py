@@ -79,7 +79,7 @@ async def partial(node: Node, job: Any, text: str) -> None:
     await node.say("asr_partial", **about, node_id=node.node_id, text=text, is_final=False)
 
 
-async def test_a_microphone_gets_captions_and_sound_and_every_frame_is_shown(visitor: Visitor, house: House) -> None:
+async def test_a_microphone_gets_captions_and_sound_and_every_frame_is_shown(house: House, visitor: Visitor) -> None:
     async with house.node() as node:
         await node.register(slots=4)
         page = await visitor.open(f"{house.url}/playground")
@@ -132,7 +132,7 @@ async def test_a_microphone_gets_captions_and_sound_and_every_frame_is_shown(vis
 
 
 async def test_a_sentence_goes_through_a_simulated_node_and_comes_back_as_speech(
-    visitor: Visitor, house: House
+    house: House, visitor: Visitor
 ) -> None:
     async def simulate(job: Job) -> dict[str, Any]:
         return await translate(job, seed=1, failure_rate=0, slowness=0.2)
@@ -164,7 +164,7 @@ async def test_a_sentence_goes_through_a_simulated_node_and_comes_back_as_speech
         assert await page.evaluate("window.hacked") is None
 
 
-async def test_space_is_enough_to_talk_but_not_while_somebody_writes(visitor: Visitor, house: House) -> None:
+async def test_space_is_enough_to_talk_but_not_while_somebody_writes(house: House, visitor: Visitor) -> None:
     async with house.node() as node:
         await node.register(slots=4)
         page = await visitor.open(f"{house.url}/playground")
@@ -185,7 +185,7 @@ async def test_space_is_enough_to_talk_but_not_while_somebody_writes(visitor: Vi
         await expect(page.locator(".talk.off")).to_be_visible()
 
 
-async def test_other_languages_are_another_session_and_the_microphone_is_off(visitor: Visitor, house: House) -> None:
+async def test_other_languages_are_another_session_and_the_microphone_is_off(house: House, visitor: Visitor) -> None:
     async with house.node() as node:
         await node.register(slots=4)
         page = await visitor.open(f"{house.url}/playground")
@@ -207,7 +207,7 @@ async def test_other_languages_are_another_session_and_the_microphone_is_off(vis
 
 
 async def test_a_lost_network_is_shown_and_what_was_said_is_answered_once(
-    visitor: Visitor, house: House, network: Proxy
+    house: House, visitor: Visitor, network: Proxy
 ) -> None:
     visitor.forgiven = ("WebSocket connection to", "ERR_CONNECTION_REFUSED", "ERR_EMPTY_RESPONSE")
     async with house.node() as node:
@@ -231,7 +231,7 @@ async def test_a_lost_network_is_shown_and_what_was_said_is_answered_once(
         await expect(resumed).to_be_visible()
 
 
-async def test_errors_are_words_with_a_code_and_whether_to_try_again(visitor: Visitor, house: House) -> None:
+async def test_errors_are_words_with_a_code_and_whether_to_try_again(house: House, visitor: Visitor) -> None:
     page = await visitor.open(f"{house.url}/playground")
     await expect(page.locator(".hint")).to_contain_text("lingua demo")
     await say_sentence(page)
@@ -277,7 +277,7 @@ async def test_a_token_stays_in_its_tab(visitor: Visitor, server: Server) -> Non
         await node.job()
 
 
-async def test_whatever_others_say_stays_text(visitor: Visitor, house: House) -> None:
+async def test_whatever_others_say_stays_text(house: House, visitor: Visitor) -> None:
     """A hostile node, and, put in on the way, a hostile scheduler."""
     routes: list[WebSocketRoute] = []
 
@@ -320,7 +320,7 @@ async def test_whatever_others_say_stays_text(visitor: Visitor, house: House) ->
         assert await page.evaluate("window.hacked") is None
 
 
-async def test_it_speaks_chinese_and_remembers_what_was_chosen(visitor: Visitor, house: House) -> None:
+async def test_it_speaks_chinese_and_remembers_what_was_chosen(house: House, visitor: Visitor) -> None:
     page = await visitor.open(f"{house.url}/playground?src=en&tgt=zh", color_scheme="light")
     await expect(page.locator("h1")).to_have_text("Playground")
     await page.get_by_role("button", name="中文").click()

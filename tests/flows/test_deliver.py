@@ -9,6 +9,7 @@ from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import FORGET_FROM, Event
 from lingua_scheduler.flows.attempts import Delivered
 from lingua_scheduler.flows.deliver import deliver
+from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.fail import fail
@@ -198,3 +199,49 @@ async def test_writes_that_failed_in_one_tick_do_not_lose_each_other_s_slots(wor
     assert changes["nodes"] == {"n1": resting, "n2": {"used": 2, "standing": 2}}
     assert changes["room"] == {1: 0}
     assert changes["standing"] == {"n1": 20, "n2": 18}
+
+
+class TestWhoIsNotSure:
+    """Somebody who is gone may have written it."""
+
+    @pytest.fixture
+    async def away(self, world: World) -> None:
+        """Its node has lost its instance, and has the job or not."""
+        await join(world, connection="s1")
+        await place(world)
+        await disconnect(world.engine, CELL, "n1", "s1", handover=True)
+
+    @pytest.mark.usefixtures("away")
+    async def test_leaves_it_with_a_node_that_may_come_back(self, world: World) -> None:
+        said = undeliver(world.engine, A, 1, "n1", "1-n1", unsure=True)
+        assert await watch(world, said) == (Delivered("RESERVED", 1, "n1", "1-n1", 1), {})
+        await join(world, connection="s2", epoch="1-n1", running=[(A, 1)])
+        assert (await world.cell()).jobs[A].state == "ACCEPTED"
+
+    @pytest.mark.usefixtures("away")
+    async def test_and_if_it_comes_back_without_it_goes_on_at_once(self, world: World) -> None:
+        await undeliver(world.engine, A, 1, "n1", "1-n1", unsure=True)
+        await join(world, connection="s2", epoch="1-n1", running=[])
+        job = (await world.cell()).jobs[A]
+        assert [(one.attempt, one.cause) for one in job.past.attempts] == [(1, "undelivered")]
+
+    @pytest.mark.usefixtures("away")
+    async def test_and_if_it_does_not_it_is_lost_with_its_grace(self, world: World) -> None:
+        await undeliver(world.engine, A, 1, "n1", "1-n1", unsure=True)
+        world.now_ms += world.rules.handover_grace_ms
+        await sweep(world)
+        job = (await world.cell()).jobs[A]
+        assert [(one.attempt, one.cause) for one in job.past.attempts] == [(1, "lost_early")]
+
+    @pytest.mark.usefixtures("away")
+    async def test_who_is_sure_does_not(self, world: World) -> None:
+        answer = await undeliver(world.engine, A, 1, "n1", "1-n1")
+        assert isinstance(answer, Delivered)
+        assert answer.state == "RETRYING"
+
+    async def test_does_not_where_the_node_is_there(self, world: World) -> None:
+        await join(world, connection="s1")
+        await place(world)
+        answer = await undeliver(world.engine, A, 1, "n1", "1-n1", unsure=True)
+        assert isinstance(answer, Delivered)
+        assert answer.state == "RETRYING"

@@ -294,7 +294,7 @@ async def _of_overload(world: World) -> None:
 
 
 async def _of_undelivered(world: World) -> None:
-    await undeliver(world.engine, A, 2, "far", EPOCH)
+    await undeliver(world.engine, A, 2, "far", EPOCH, unsure=True)
 
 
 async def _of_stopped(world: World) -> None:

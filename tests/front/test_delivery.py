@@ -12,6 +12,7 @@ from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.erase_audio import erase_audio
 from lingua_scheduler.flows.fail import fail
@@ -164,6 +165,21 @@ async def test_a_job_that_was_cancelled_while_its_audio_was_read_is_not_written(
     await stage.delivery.carry_again(f"{CELL}.first", 1)
     await stage.delivery.carry_again(f"{CELL}.second", 1)
     assert [message["job_id"] for message in tape.messages("job_assign")] == [f"{CELL}.second"]
+
+
+async def test_what_somebody_may_have_written_stays_with_a_node_that_may_come_back(stage: Stage) -> None:
+    """Whoever wrote it was killed before he could say so, and the letter or the event is somebody else's now."""
+    await stage.join()
+    await stage.join("n2")
+    placed = await place(stage.world, f"{CELL}.first", body=PLAIN.text())
+    link = stage.links.get(placed.node_id)
+    assert link is not None
+    stage.links.remove(link)
+    await disconnect(stage.world.engine, CELL, placed.node_id, link.known.connection, handover=True)
+    for _ in range(2):
+        await stage.delivery.carry_again(f"{CELL}.first", 1)
+        job = (await stage.world.cell()).jobs[f"{CELL}.first"]
+        assert (job.state, job.attempt, job.node) == ("RESERVED", 1, placed.node_id)
 
 
 async def test_a_node_that_never_acks_accepts_by_the_write(stage: Stage) -> None:

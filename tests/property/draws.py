@@ -175,6 +175,7 @@ _SAID: Final[tuple[tuple[str, dict[str, object]], ...]] = (
     ("stopped", {}),
     ("deliver", {}),
     ("undeliver", {}),
+    ("undeliver", {"unsure": True}),
     ("done", {}),
     ("done", {"result": "hallo", "result_ttl_ms": 700}),
     ("fail", {"reason": "broken"}),

@@ -157,13 +157,15 @@ class JobFlows(Sweep):
             job.accepted_at = 0 if job.acks else self.now
         return Delivered(job.state, job.attempt, job.node, job.epoch, int(job.acks))
 
-    def undeliver(self, job_id: str, attempt_id: int, node_id: str, epoch: str = "") -> Delivered | Refusal:
+    def undeliver(
+        self, job_id: str, attempt_id: int, node_id: str, epoch: str = "", *, unsure: bool = False
+    ) -> Delivered | Refusal:
         worth, past = self._worth(job_id, attempt_id, node_id, epoch)
         undone = past is not None and past.cause == "undelivered"
         if worth not in {"CURRENT", "FINISHED"} and not undone:
             return no(worth)
         job = self.jobs[job_id]
-        if job.state == "RESERVED" and not undone:
+        if job.state == "RESERVED" and not undone and not (unsure and self.nodes[node_id].away_until):
             self._rest(node_id, self.rules.reconnect_grace_ms)
             self.move_on(job, "undelivered", "undelivered")
         return Delivered(job.state, job.attempt, job.node, job.epoch, int(job.acks))

@@ -286,6 +286,7 @@ KINDS: Final[dict[str, Kind]] = {
     "sent": _BOOL,
     "handover": _BOOL,
     "overloaded": _BOOL,
+    "unsure": _BOOL,
     "retry_after_ms": _whole(0, 86_400_000),
     "result_ttl_ms": _whole(1, 172_800_000),
     "utterance_index": _whole(0, 2**53),

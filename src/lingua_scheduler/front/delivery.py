@@ -255,7 +255,8 @@ class Delivery:
     async def carry_again(self, job_id: str, attempt_id: int, *, afresh: bool = False) -> None:
         """Carry a later attempt, or one that had waited, unless somebody here has done so or is about to.
 
-        `afresh`: another instance believes that its node is here. If it is not, where it is must be asked.
+        Whether somebody did who is gone is not known: a node that may come back keeps it. `afresh`: another instance
+        believes that its node is here. If it is not, where it is must be asked.
         """
         while (under_way := self._under_way.get(job_id)) is not None:
             await under_way.wait()
@@ -274,7 +275,7 @@ class Delivery:
             if attempt_id == 1 and self.errands.get(job_id, record.node) is None:
                 tell_fallback(job)
             at = Delivered(record.state, record.attempt, record.node, record.epoch, record.acks)
-            await self._carry(job_id, at, cargo, self._links.get(at.node_id))
+            await self._carry(job_id, at, cargo, self._links.get(at.node_id), unsure=True)
 
     def carry_soon(self, job_id: str, attempt_id: int) -> None:
         """Carry a later attempt at once, without waiting for the outbox to tell of it. If that fails, it does."""
@@ -301,7 +302,9 @@ class Delivery:
             del self._under_way[job_id]
             over.set()
 
-    async def _carry(self, job_id: str, at: Place, cargo: Cargo, known: Link | None) -> Delivered | Refusal:
+    async def _carry(
+        self, job_id: str, at: Place, cargo: Cargo, known: Link | None, *, unsure: bool = False
+    ) -> Delivered | Refusal:
         while True:
             link = self._links.get(at.node_id)
             if link is not None and link is not known:
@@ -325,10 +328,10 @@ class Delivery:
             if self._links.get(at.node_id) not in {None, link}:
                 # It has come here while others were asked.
                 continue
-            moved = await undeliver(self._engine, job_id, at.attempt_id, at.node_id, at.epoch)
-            if isinstance(moved, Refusal) or moved.state != "RESERVED":
+            moved = await undeliver(self._engine, job_id, at.attempt_id, at.node_id, at.epoch, unsure=unsure)
+            if isinstance(moved, Refusal) or moved.state != "RESERVED" or moved.attempt_id == at.attempt_id:
                 return moved
-            at, known = moved, self._links.get(moved.node_id)
+            at, known, unsure = moved, self._links.get(moved.node_id), False
 
     async def _is_still(self, job_id: str, at: Place) -> bool:
         """Whether an attempt waits to be written to its node."""
