@@ -16,7 +16,7 @@ from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.cell import read_cell
 from tests.support.house import House, eventually
 from tests.support.meddling import hold_back
-from tests.support.people import PATIENCE_S
+from tests.support.people import PATIENCE_S, SILENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -202,6 +202,30 @@ async def test_what_was_not_placed_is_placed_when_it_is_said_again(
             await again.utter(0)
             job = await next_job(there)
             assert job["job_id"] == f"c0.{name}"
+            lets_go.set()
+            assert (await client.gone())[0] == 4409
+            await sessions.background.room(1)
+            assert set(await jobs(here)) == {job["job_id"]}
+            await finish(there, job)
+            assert await all_ends(again, 1) == [(0, "said 0")]
+
+
+async def test_a_piece_of_a_stream_that_was_not_placed_is_placed_by_whoever_goes_on(
+    houses: tuple[House, House], gate: tuple[asyncio.Event, asyncio.Event]
+) -> None:
+    """Nobody says it again: its audio is saved until it has its job. Whoever comes late with it finds that job."""
+    here, there = houses
+    begun, lets_go = gate
+    sessions = here.serving.desk.sessions
+    async with here.client() as client:
+        await client.init()
+        await client.say("audio_chunk", seq=0, payload=SILENCE, is_final=True)
+        await begun.wait()
+        (name,) = sessions._by_job
+        async with there.client() as again:
+            await again.init(resume_token=client.ack["resume_token"], last_event_id=0)
+            job = await next_job(there)
+            assert (job["job_id"], job["audio"], job["is_manual_cut"]) == (f"c0.{name}", SILENCE, True)
             lets_go.set()
             assert (await client.gone())[0] == 4409
             await sessions.background.room(1)

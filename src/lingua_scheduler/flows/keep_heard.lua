@@ -1,5 +1,5 @@
 #!lua
---[[ keep_heard: as save_session, with what the session has heard and is in no utterance yet: audio that goes on from
+--[[ keep_heard: as save_session, with what the session has heard and may have no job yet: audio that goes on from
   `start`, where what is kept ends, or is all there is. Whoever goes on elsewhere gets both together.
   KEYS  entry · session · heard
   ARGV  now_ms rules, then for each: { principal owner token next create ttl_ms opened_ms start } state audio

@@ -1,4 +1,4 @@
-"""keep_heard: a session is saved with the audio that it has heard and that is in no utterance yet."""
+"""keep_heard: a session is saved with the audio that it has heard and that may have no job yet."""
 
 from __future__ import annotations
 

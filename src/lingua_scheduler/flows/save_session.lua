@@ -5,7 +5,7 @@
   below that is its own. What was heard stays beside it until it is said that there is nothing.
   KEYS  entry · session · heard
   ARGV  now_ms rules, then for each: { principal owner token next create ttl_ms opened_ms is_silent } state
-        (is_silent: nothing was heard, or it is in utterances by now)
+        (is_silent: nothing was heard, or all of it has its jobs by now)
   OUT   SAVED | FORBIDDEN | SESSION_TAKEN | INVALID_SESSION                                                         ]]
 -- include: put_session
 local answers = {}

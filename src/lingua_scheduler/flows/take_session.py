@@ -18,7 +18,7 @@ class Taken(Answer, frozen=True, tag="TAKEN"):
 
     last_owner: str
     state: bytes
-    #: The audio that it has heard and that is in no utterance yet.
+    #: The audio that it has heard and that may have no job yet.
     heard: bytes = b""
 
 

@@ -175,8 +175,8 @@ OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
         "heard",
         "string",
         "",
-        "audio that a session has heard and that is in no utterance yet; `state` tells what it is",
-        "as `session`; until it is in utterances",
+        "audio that a session has heard and that may have no job yet; `state` tells what it is",
+        "as `session`; until it has its jobs",
     ),
     Key(
         "pairing", "string", "", "the node that a pairing code stands for: cell and node id (msgpack)", "pairing_ttl_ms"

@@ -136,6 +136,35 @@ async def test_a_client_is_told_that_nothing_is_kept_and_says_it_again(serve: St
             assert heard(await node.job()) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("settings", [SOON, NEVER], ids=["kept", "not kept"])
+async def test_a_piece_that_was_just_cut_is_one_job_wherever_that_was_when_it_struck(
+    serve: Start, settings: dict[str, Any]
+) -> None:
+    """In line for its number, saved, placed: whoever goes on behind what was heard gets one answer for all of it.
+
+    The number that it was given before it was saved is nobody's.
+    """
+    here, there = await two(serve, settings)
+    async with here.node() as node, there.client() as client:
+        await node.register(slots=4)
+        await node.is_ready()
+        token = (await client.init())["resume_token"]
+        await speak(client, 0, 1, 2, is_final=True)
+        await there.stop(signal.SIGKILL)
+        async with here.client() as back:
+            await back.init(resume_token=token)
+            unheard = range(back.ack["heard_seq"] + 1, 3)
+            await speak(back, *unheard, is_final=True)
+            job = await node.job()
+            assert heard(job) == [0, 1, 2]
+            await node.result(job)
+            end = await back.next("translation_result", "missing_result")
+            assert (end["type"], end["utterance_index"]) == ("translation_result", job["utterance_index"])
+            await speak(back, 3, is_final=True)
+            last = await node.job()
+            assert (heard(last), last["utterance_index"]) == ([3], job["utterance_index"] + 1)
+
+
 async def test_its_pause_is_over_while_nobody_has_it(serve: Start, store: Server) -> None:
     """The client comes back and says no more: what it said has its answer."""
     here, there = await two(serve, SOON | {"sessions__pause_ms": "500"})

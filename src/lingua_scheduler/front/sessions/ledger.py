@@ -125,8 +125,13 @@ class Ledger:
     def _place_again(self, index: int, said: Said) -> list[Effect]:
         """Its client says it once more. It is the same job: if there is one by now, it is found and not made."""
         self._looks.believe(index)
-        self.line.goes(index, len(said.audio))
+        self.line.goes(index, said)
         return [Submit(index, self.sent[index].job_id, said)]
+
+    def may_place_again(self, index: int, said: Said) -> None:
+        """A piece of a stream that was on its way elsewhere: if it has no job, it is placed here, as the same job."""
+        if self._is_unsure(index):
+            self.line.placing[index] = said
 
     @property
     def _is_full(self) -> bool:
@@ -166,6 +171,7 @@ class Ledger:
         try:
             self.order.expect(index, deadline_ms, now_ms)
         except Invalid as invalid:
+            self.line.left += 1
             return [] if refused else [Write(error_message(invalid.refusal, said.trace_id))]
         self.next_index = max(self.next_index, index + 1)
         self.sent[index] = Sent(said.trace_id, said.heard_ms, job_id, web_ms=said.web_ms)
@@ -173,7 +179,7 @@ class Ledger:
         if refused is not None:
             missing = Missing(missing_reason(refused.code))
             return [self.hints.error(index, refused.code, now_ms), *self._settle(index, missing, now_ms)]
-        self.line.goes(index, len(said.audio))
+        self.line.goes(index, said)
         return [Submit(index, job_id, said)]
 
     def _left(self, index: int) -> None:
@@ -308,6 +314,7 @@ class Ledger:
             # Whoever looked did so before it was said again here.
             return [] if self.is_being_placed(index) else self._not_there(index, now_ms)
         self._looks.believe(index)
+        self._forget_audio(index)
         self.sent[index].is_placed, self.sent[index].waits = True, state == "WAITING"
         if state in ENDS:
             return self.ended(index, state, now_ms)
@@ -316,6 +323,8 @@ class Ledger:
 
     def _not_there(self, index: int, now_ms: int) -> list[Effect]:
         """There is no such job: not yet, or never, or not any more. Whoever else submitted one that never was knows."""
+        if index in self.line.placing:
+            return self._place_again(index, self.line.placing[index])
         if self._looks.may_turn_up(index, now_ms):
             return []
         if self.sent[index].waits:
@@ -326,11 +335,17 @@ class Ledger:
 
     def _settle(self, index: int, outcome: Outcome, now_ms: int) -> list[Effect]:
         """Its end is known. What is announced is saved before; how a job ended can be seen again, a refusal cannot."""
+        self._forget_audio(index)
         if self.order.settle(index, outcome, now_ms) is not Settled.kept:
             return []
         taken = self.take(now_ms)
         must_save = isinstance(outcome, Missing) and not any(isinstance(effect, Announce) for effect in taken)
         return [Save(), *taken] if must_save else taken
+
+    def _forget_audio(self, index: int) -> None:
+        """It has, or had, its job: it need not be placed again, unless somebody here is just doing so."""
+        if index not in self.line.unplaced:
+            self.line.went(index)
 
     def take(self, now_ms: int) -> list[Effect]:
         """What goes out by now, and what that leaves to be done."""

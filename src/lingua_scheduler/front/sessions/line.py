@@ -33,7 +33,9 @@ class Line:
         #: What has its number and is being placed, and how many bytes of audio that are.
         self.unplaced: dict[int, int] = {}
         self.unplaced_bytes = 0
-        #: How many have left the line, or were not let in.
+        #: Pieces of a stream that have their number and are not known to have their job.
+        self.placing: dict[int, Said] = {}
+        #: How many pieces have left, or were not let in.
         self.left = 0
 
     def __len__(self) -> int:
@@ -47,14 +49,17 @@ class Line:
             return None
         return Refusal("RATE_LIMITED", "Too many utterances are on their way; wait until some have their node.")
 
-    def goes(self, index: int, size: int) -> None:
+    def goes(self, index: int, said: Said) -> None:
         """One that has its number is being placed."""
-        self.unplaced[index] = size
-        self.unplaced_bytes += size
+        self.unplaced[index] = len(said.audio)
+        self.unplaced_bytes += len(said.audio)
+        if said.turn_id is not None:
+            self.placing[index] = said
 
     def went(self, index: int) -> None:
         """It is not being placed any more, or nobody waits for that."""
         self.unplaced_bytes -= self.unplaced.pop(index, 0)
+        self.left += self.placing.pop(index, None) is not None
 
     def stand(self, said: Said, refusal: Refusal | None) -> None:
         """The last in line."""
@@ -62,7 +67,7 @@ class Line:
         self._line.append(_InLine(said, refusal))
 
     def pieces(self) -> list[Said]:
-        """Those of a stream who wait for their number."""
+        """Those of a stream that wait for their number."""
         return [one.said for one in self._line if one.refusal is None and one.said.turn_id is not None]
 
     def refused(self) -> Iterator[tuple[Said, Refusal]]:
@@ -86,7 +91,6 @@ class Line:
 
     def take(self) -> Said:
         """The first in line has its number."""
-        self.left += 1
         return self._line.popleft().said
 
     def refuse(self, refusal: Refusal, *, everybody: bool) -> list[Said]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -46,7 +47,7 @@ class Live:
         stream: Stream | None = None,
         audio: bytes = b"",
     ) -> None:
-        """`stream`, with its audio: what was heard elsewhere and is in no utterance; None: nothing is known of that."""
+        """`stream`, with its audio: what was heard elsewhere and may be in no job; None: nothing is known of that."""
         self.ledger = ledger
         rules, agreed = ledger.rules, ledger.about.agreed
         codec = Opus() if agreed.codec == "opus" else Pcm16(agreed.sample_rate, agreed.channel_count)
@@ -69,8 +70,12 @@ class Live:
             wholes, cutting, audio = [], Cutting(cutting.sequence), b""
         pieces = []
         for whole in wholes:
-            pieces.append(piece_of(whole, audio[: whole.size]))
-            audio = audio[whole.size :]
+            piece, audio = piece_of(whole, audio[: whole.size]), audio[whole.size :]
+            if whole.index is None:
+                pieces.append(piece)
+                continue
+            with contextlib.suppress(Invalid):
+                self.ledger.may_place_again(whole.index, self._said_of(piece, now_ms))
         self._cutter.load(cutting, audio)
         return self._cut(pieces, now_ms)
 
@@ -182,16 +187,24 @@ class Live:
         return effects
 
     def _say_piece(self, piece: Piece, now_ms: int) -> list[Effect]:
-        about = self.ledger.about
-        parent = about.init.traceparent
-        said = Said(index=None, trace_id=about.trace_id, traceparent=parent, began_ms=piece.first_ms, heard_ms=now_ms)
-        refusal = self._too_fast(now_ms)
+        said, refusal = self._of_piece(piece, now_ms), self._too_fast(now_ms)
         if refusal is None:
             try:
-                said = cut_from_stream(piece, about.init, about.agreed, said, self._web_ms)
+                said = self._said_of(piece, now_ms)
             except Invalid as invalid:
                 refusal = invalid.refusal
         return self._say(said, refusal, now_ms)
+
+    def _of_piece(self, piece: Piece, now_ms: int) -> Said:
+        """What is known of a piece without knowing what its session wants."""
+        about = self.ledger.about
+        parent = about.init.traceparent
+        return Said(index=None, trace_id=about.trace_id, traceparent=parent, began_ms=piece.first_ms, heard_ms=now_ms)
+
+    def _said_of(self, piece: Piece, now_ms: int) -> Said:
+        """A piece of the stream as an utterance. `Invalid` if nobody can know what its session wants."""
+        about = self.ledger.about
+        return cut_from_stream(piece, about.init, about.agreed, self._of_piece(piece, now_ms), self._web_ms)
 
     def _too_fast(self, now_ms: int) -> Refusal | None:
         after_ms = self._bucket.take(now_ms)

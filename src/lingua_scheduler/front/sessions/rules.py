@@ -43,7 +43,7 @@ class SessionRules(msgspec.Struct, frozen=True):
     doubt_ms: int = 5_000
     #: How often the state is saved though nothing has changed, so that it does not expire.
     save_every_ms: int = 30_000
-    #: What was heard and is in no utterance is saved so soon at the latest.
+    #: What was heard and is in no job is saved so soon at the latest.
     keep_every_ms: int = 1_000
     #: The same warning at most so often.
     backpressure_ms: int = 1_000

@@ -69,12 +69,12 @@ def _wishes(speech: Speech) -> dict[str, Any]:
     }
 
 
-def whole_of(said: Said) -> Whole:
+def whole_of(said: Said, index: int | None) -> Whole:
     """A piece of a stream, as it is saved: what its session wants is known there."""
     cuts = {Cut.manual: said.is_manual_cut, Cut.timeout: said.is_timeout_triggered}
     cuts[Cut.max_duration] = said.is_max_duration_triggered
     cut = next((cut for cut, is_so in cuts.items() if is_so), Cut.max_length)
-    return Whole(said.turn_id or "", said.piece, cut, said.began_ms, len(said.audio))
+    return Whole(said.turn_id or "", said.piece, cut, said.began_ms, len(said.audio), index)
 
 
 def piece_of(whole: Whole, audio: bytes) -> Piece:

@@ -49,17 +49,19 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Whole(msgspec.Struct, frozen=True):
-    """A piece of the stream that is cut and has no number yet, but for its audio, which has so many bytes."""
+    """A piece of the stream that is cut and may have no job yet, but for its audio, which has so many bytes."""
 
     turn_id: str
     piece: int
     cut: Cut
     first_ms: int
     size: int
+    #: None: it has no number yet.
+    index: int | None = None
 
 
 class Stream(msgspec.Struct, frozen=True):
-    """What was heard of a stream and is in no utterance. Its audio stands beside it, in this order."""
+    """What was heard of a stream and may be in no job. Its audio stands beside it, in this order."""
 
     wholes: list[Whole] = []
     cutting: Cutting = Cutting()

@@ -76,15 +76,17 @@ class Talk:
 
     def save(self) -> Saved:
         """All that is needed to go on elsewhere, but for the audio."""
-        cutting = self.phase.save()
-        stream = None if cutting is None else Stream([whole_of(said) for said in self.ledger.line.pieces()], cutting)
+        line, cutting = self.ledger.line, self.phase.save()
+        wholes = [whole_of(said, index) for index, said in line.placing.items()]
+        wholes += [whole_of(said, None) for said in line.pieces()]
+        stream = None if cutting is None else Stream(wholes, cutting)
         is_closing = isinstance(self.phase, Closing) and self.phase.has_heard_all
         return msgspec.structs.replace(self.ledger.save(), is_closing=is_closing, stream=stream)
 
     def heard(self) -> Heard:
         """The audio that belongs to what `save` gives."""
         line, opened = self.ledger.line, self.phase.open_audio if isinstance(self.phase, Live) else b""
-        return Heard(line.left, [*(said.audio for said in line.pieces()), opened])
+        return Heard(line.left, [*(said.audio for said in (*line.placing.values(), *line.pieces())), opened])
 
     # The client.
 

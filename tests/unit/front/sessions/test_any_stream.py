@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lingua_scheduler.core.cutting import CutLimits
 from lingua_scheduler.core.errors import OutcomeUnknown
-from lingua_scheduler.front.sessions.effects import Announce, Effect, Number, Save, Submit
+from lingua_scheduler.front.sessions.effects import Announce, Effect, Look, Number, Save, Submit
 from lingua_scheduler.front.sessions.rules import SessionRules
 from lingua_scheduler.front.sessions.saver import Change, Saver
 from lingua_scheduler.front.sessions.state import Saved, pack_state, unpack_state
@@ -43,6 +43,9 @@ class Story(RuleBasedStateMachine):
         self.asked: list[Number] = []
         self.is_wished = False
         self.next_index = 0
+        self.submits: dict[int, bytes] = {}
+        self.looks: list[int] = []
+        #: Those that have their job.
         self.utterances: dict[int, bytes] = {}
         self.save()
 
@@ -67,9 +70,9 @@ class Story(RuleBasedStateMachine):
                     self.asked.append(effect)
                 case Submit():
                     self.save()
-                    assert effect.index not in self.utterances
-                    self.utterances[effect.index] = effect.said.audio
-                    self.carry(self.machine.placed(effect.index, self.now))
+                    self.submits[effect.index] = effect.said.audio
+                case Look():
+                    self.looks.append(effect.index)
                 case Save():
                     self.is_wished = True
                 case Announce():
@@ -97,6 +100,24 @@ class Story(RuleBasedStateMachine):
         index = max(asked.at_least, self.next_index)
         self.carry(self.machine.numbered(index, f"c0.{index}", self.now))
 
+    @precondition(lambda self: self.submits)
+    @rule(is_told=st.booleans())
+    def place(self, is_told: bool) -> None:
+        """The job exists; if nobody is told, the instance is about to die."""
+        index, audio = self.submits.popitem()
+        assert self.utterances.setdefault(index, audio) == audio
+        if is_told:
+            self.carry(self.machine.placed(index, self.now))
+        else:
+            self.the_instance_dies()
+
+    @precondition(lambda self: self.looks)
+    @rule()
+    def look(self) -> None:
+        index = self.looks.pop(0)
+        state = "RUNNING" if index in self.utterances else None
+        self.carry(self.machine.seen(index, state, 0, self.now))
+
     @precondition(lambda self: self.is_wished)
     @rule()
     def is_saved(self) -> None:
@@ -119,6 +140,8 @@ class Story(RuleBasedStateMachine):
         saved = unpack_state(self.state)
         assert saved is not None
         self.asked.clear()
+        self.submits.clear()
+        self.looks.clear()
         self.is_wished = False
         self.machine = Talk.load(RULES, saved, self.now, counting(), self.heard)
         self.saver = Saver(self.machine.save, self.machine.heard, self.put, create=False)
@@ -136,8 +159,15 @@ class Story(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.stream(2, True)
-        while self.asked:
-            self.number()
+        self.carry(self.machine.tick(self.now))
+        while self.asked or self.submits or self.looks:
+            if self.looks:
+                self.look()
+            elif self.submits:
+                self.place(True)
+            else:
+                self.number()
+        assert self.machine.heard().since(0) == b""
         said = b"".join(audio for _, audio in sorted(self.utterances.items()))
         assert said == _whole(self.chunks)
 

@@ -9,7 +9,7 @@ import pytest
 
 from lingua_scheduler.core.cutting import CutLimits
 from lingua_scheduler.core.refusal import refuse
-from lingua_scheduler.front.sessions.effects import Number, Save, Submit
+from lingua_scheduler.front.sessions.effects import Look, Number, Save, Submit
 from lingua_scheduler.front.sessions.rules import SessionRules
 from lingua_scheduler.front.sessions.state import pack_state, unpack_state
 from lingua_scheduler.front.sessions.talk import Talk
@@ -96,18 +96,78 @@ def test_what_was_cut_and_had_no_number_yet_gets_it_elsewhere() -> None:
     ]
     assert first.is_max_duration_triggered
     assert first.turn_id == second.turn_id == first.bind_key
+    for index in (0, 1):
+        again.placed(index, START_MS)
     assert moved(again).heard().since(0) == b"c" * 100
 
 
-def test_what_has_its_number_is_heard_no_more() -> None:
+def test_what_has_its_job_is_heard_no_more() -> None:
     machine = talk()
     only(Number, machine.hear(chunk(7, TENTH, is_final=True), START_MS))
-    assert machine.heard().since(0) == TENTH
+    before = machine.heard()
     numbered(machine, 0)
+    assert (before.since(0), machine.heard().since(0), machine.heard().front) == (TENTH, TENTH, before.front)
+    machine.placed(0, START_MS)
     assert machine.heard().since(0) == b""
+    assert machine.heard().front != before.front
     other = moved(machine)
     assert back(other) == 7
     assert not of(Number, other.tick(START_MS + 100_000))
+
+
+def test_what_was_not_placed_elsewhere_is_placed_as_the_same_job() -> None:
+    machine = talk(SHORT)
+    machine.hear(chunk(0, TENTH * 10 + b"zz"), START_MS)
+    was = only(Submit, machine.numbered(0, "c0.0", START_MS))
+    other = moved(moved(machine, START_MS), START_MS)
+    assert [look.job_id for look in of(Look, other.tick(START_MS))] == ["c0.0"]
+    submit = only(Submit, other.seen(0, None, 0, START_MS))
+    assert (submit.index, submit.job_id) == (0, "c0.0")
+    assert submit.said == msgspec.structs.replace(was.said, heard_ms=START_MS)
+    assert other.seen(0, None, 0, START_MS) == [], "whoever looked did so before"
+    other.placed(0, START_MS)
+    assert other.heard().since(0) == b"zz"
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "WAITING", "FINISHED", "FAILED"])
+def test_what_was_placed_elsewhere_is_not_placed_again(state: str) -> None:
+    machine = talk()
+    machine.hear(chunk(0, TENTH, is_final=True), START_MS)
+    numbered(machine, 0)
+    other = moved(machine)
+    before = other.heard()
+    assert not of(Submit, other.seen(0, state, 0, START_MS))
+    assert (before.since(0), other.heard().since(0)) == (TENTH, b"")
+    again = moved(machine)
+    again.ended(0, "FINISHED", START_MS)
+    assert again.heard().since(0) == b""
+
+
+def test_what_has_ended_before_it_is_known_to_be_placed_is_still_being_placed() -> None:
+    machine = talk()
+    machine.hear(chunk(0, TENTH, is_final=True), START_MS)
+    numbered(machine, 0)
+    machine.ended(0, "FINISHED", START_MS)
+    assert machine.ledger.line.unplaced == {0: len(TENTH)}
+
+
+def test_what_has_the_number_of_another_is_heard_no_more() -> None:
+    machine = talk()
+    machine.hear(chunk(0, TENTH, is_final=True), START_MS)
+    before = machine.heard()
+    machine.ledger.adopt(0, "c0.other", "t", START_MS + 1_000, START_MS)
+    (error,) = messages(machine.numbered(0, "c0.0", START_MS), ErrorMessage)
+    assert error.code == "INVALID_MESSAGE"
+    assert machine.heard().since(0) == b""
+    assert machine.heard().front != before.front
+
+
+def test_what_is_known_to_have_its_job_needs_no_audio_elsewhere() -> None:
+    machine = talk()
+    machine.hear(chunk(0, TENTH, is_final=True), START_MS)
+    numbered(machine, 0)
+    machine.busy(0, START_MS)
+    assert moved(machine).heard().since(0) == b""
 
 
 def test_a_chunk_that_was_heard_elsewhere_is_not_heard_again() -> None:
@@ -161,6 +221,7 @@ def test_what_was_said_before_the_end_is_known_elsewhere_too() -> None:
     only(Number, other.tick(START_MS))
     assert numbered(other, 0).audio == b"aa"
     machine.numbered(0, "c0.0", START_MS)
+    machine.placed(0, START_MS)
     closing = moved(machine)
     assert closing.save().is_closing
     assert back(closing) == 3
@@ -212,6 +273,7 @@ def test_what_is_refused_is_heard_no_more(rules: SessionRules) -> None:
     if rules != SessionRules():
         machine.hear(chunk(0, TENTH, is_final=True), START_MS)
         numbered(machine, 0)
+        machine.placed(0, START_MS)
     machine.hear(chunk(1, TENTH), START_MS)
     before = machine.heard()
     machine.hear(chunk(2, is_final=True), START_MS)
