@@ -1,4 +1,4 @@
-"""An instance is killed in the middle of a piece of a stream: what was said is in the utterance that ends elsewhere."""
+"""An instance is killed, or stops, while somebody streams: what was said is in the utterance that ends elsewhere."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ async def speak(client: Raw, *numbers: int, binary: bool = False, is_final: bool
     await client.was_read()
 
 
-async def are_kept(store: Server, client: Raw, chunks: int) -> None:
-    """Until the engine has so many that are in no utterance."""
+async def are_kept(store: Server, client: Raw, *chunks: int) -> None:
+    """Until the engine has so many that may be in no job."""
     async with await Engine.connect(store.url, "lingua:v1") as engine:
         key = cell_key(engine.prefix, session_tag(client.session_id), "heard")
 
         async def they_are() -> bool:
-            return bool(await engine.command("STRLEN", key) == chunks * CHUNK_BYTES)
+            return await engine.command("STRLEN", key) in [number * CHUNK_BYTES for number in chunks]
 
         await eventually(they_are)
 
@@ -87,6 +87,23 @@ async def test_a_client_goes_on_where_it_was(serve: Start, store: Server, binary
             await node.result(job)
             assert (await back.end_of(0))["type"] == "translation_result"
             assert not [message for message in back.heard if message["type"] == "error"]
+
+
+async def test_an_instance_that_is_told_to_stop_cuts_nothing(serve: Start) -> None:
+    here, there = await two(serve, NEVER)
+    async with here.node() as node, there.client() as client:
+        await node.register(slots=4)
+        await node.is_ready()
+        token = (await client.init())["resume_token"]
+        await speak(client, 0, 1)
+        assert await there.stop() == 0
+        assert (await client.gone())[0] == 1012
+        async with here.client() as back:
+            await back.init(resume_token=token)
+            assert back.ack["heard_seq"] == 1
+            await speak(back, 2, is_final=True)
+            job = await node.job()
+            assert (heard(job), job["utterance_index"]) == ([0, 1, 2], 0)
 
 
 async def test_what_a_client_says_again_is_not_heard_twice(serve: Start, store: Server) -> None:
@@ -193,7 +210,8 @@ async def test_its_turn_goes_on(serve: Start, store: Server) -> None:
         token = (await client.init())["resume_token"]
         await speak(client, *range(12))
         await eventually(lambda: _has(1, one, other))
-        await are_kept(store, client, 2)
+        # Those of the first piece are erased with the next save.
+        await are_kept(store, client, 2, 12)
         await there.stop(signal.SIGKILL)
         async with here.client() as back:
             await back.init(resume_token=token)

@@ -400,7 +400,7 @@ class Session:
             return
         self._hang_up(CloseCode.RESTART)
         self.connection = None  # What it says from now on would be saved by nobody: it says it again elsewhere.
-        self.carry([*self.talk.away(self._now()), *self.talk.flush(self._now())])
+        self.carry(self.talk.away(self._now()))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience_s):
                 while under_way := self._under_way():

@@ -146,10 +146,6 @@ class Talk:
         """The client has lost its socket. What it said is not lost, and it may come back."""
         return self.ledger.away(now_ms)
 
-    def flush(self, now_ms: int) -> list[Effect]:
-        """Nobody will hear more here: what was said so far is an utterance."""
-        return self._then(self.phase.end(now_ms)) if isinstance(self.phase, Live) else []
-
     def unreadable(self, data: str | bytes, error: Invalid, now_ms: int) -> list[Effect]:
         """Something came that is no message. If it was meant to be an utterance, it ends as one that is refused."""
         about = self.ledger.about

@@ -543,11 +543,3 @@ def test_a_refusal_of_one_number_is_nobody_elses() -> None:
     effects = machine.not_numbered(refuse("RATE_LIMITED"), START_MS)
     assert len(messages(effects, ErrorMessage)) == 1
     assert only(Number, effects) == Number(1, 1)
-
-
-def test_an_instance_that_stops_brings_on_its_way_what_was_said() -> None:
-    machine = talk()
-    machine.hear(chunk(0, TENTH), START_MS)
-    machine.away(START_MS)
-    assert of(Number, machine.flush(START_MS))
-    assert not of(Close, machine.flush(START_MS))
