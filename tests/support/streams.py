@@ -20,33 +20,6 @@ def packet(size: int, fill: int = 7) -> bytes:
     return struct.pack("<H", size) + bytes([fill]) * size
 
 
-def wav_format(rate: int = 1_000, channels: int = 1, bits: int = 16, *, byte_rate: int | None = None) -> bytes:
-    """A `fmt ` chunk's body."""
-    size = channels * bits // 8
-    return struct.pack("<HHIIHH", 1, channels, rate, rate * size if byte_rate is None else byte_rate, size, bits)
-
-
-def chunk(name: bytes, body: bytes, size: int | None = None) -> bytes:
-    """A chunk of a wav, with a length that may be wrong."""
-    return name + struct.pack("<I", len(body) if size is None else size) + body + bytes(len(body) % 2)
-
-
-def wav_file(data: bytes, form: bytes | None = None, *, size: int | None = None, before: bytes = b"") -> bytes:
-    """A whole wav file."""
-    inner = b"WAVE" + before + chunk(b"fmt ", wav_format() if form is None else form) + chunk(b"data", data, size)
-    return chunk(b"RIFF", inner)
-
-
-def wav_data(file: bytes) -> bytes:
-    """The samples of a file as we write them: a plain header, all lengths true."""
-    form = struct.unpack_from("<I", file, 16)[0]
-    at = 20 + form
-    size = struct.unpack_from("<I", file, at + 4)[0]
-    data = file[at + 8 : at + 8 + size]
-    assert file == wav_file(data, file[20:at])
-    return data
-
-
 class Turns:
     """Turn ids that can be foretold: t0, t1, …"""
 

@@ -26,10 +26,6 @@ class Codec(Protocol):
         """An utterance of one unit has at most so many bytes: no limit may be below."""
 
     @property
-    def overhead(self) -> int:
-        """How many bytes an utterance has beside its units."""
-
-    @property
     def waiting(self) -> bool:
         """Whether there are whole units to take."""
 
@@ -46,24 +42,11 @@ class Codec(Protocol):
     def end(self) -> str:
         """The next bytes begin something new: what is not whole is dropped. What that was, or ""."""
 
-    def file(self, audio: bytes) -> bytes:
-        """Units as a node wants them."""
-
     def units_in(self, ms: int) -> int:
         """How many units last so long, or just less."""
 
     def ms_of(self, units: int) -> int:
         """How long so many units last, or just less."""
-
-
-def samples_in(ms: int, rate: int) -> int:
-    """How many samples are played in a time."""
-    return ms * rate // _SECOND_MS
-
-
-def ms_of_samples(samples: int, rate: int) -> int:
-    """How long it takes to play them."""
-    return samples * _SECOND_MS // rate
 
 
 class Samples:
@@ -103,8 +86,6 @@ class Samples:
 class Pcm16:
     """Bare samples of 16 bits."""
 
-    overhead: Final = 0
-
     def __init__(self, sample_rate: int = 16_000, channels: int = 1) -> None:
         self._rate = sample_rate
         self._samples = Samples(_SAMPLE_BYTES * channels)
@@ -133,17 +114,13 @@ class Pcm16:
         """The beginning of a sample is dropped."""
         return "the audio ends inside a sample" if self._samples.trim() else ""
 
-    def file(self, audio: bytes) -> bytes:
-        """As they are."""
-        return audio
-
     def units_in(self, ms: int) -> int:
         """How many samples last so long."""
-        return samples_in(ms, self._rate)
+        return ms * self._rate // _SECOND_MS
 
     def ms_of(self, units: int) -> int:
         """How long samples last."""
-        return ms_of_samples(units, self._rate)
+        return units * _SECOND_MS // self._rate
 
 
 class Opus:
@@ -153,7 +130,6 @@ class Opus:
     the rest of those bytes is dropped, and the next bytes that come are taken to begin with a packet again.
     """
 
-    overhead: Final = 0
     largest: Final = _PREFIX + MAX_PACKET
 
     def __init__(self) -> None:
@@ -208,10 +184,6 @@ class Opus:
         torn = len(self._bytes) > self._whole
         del self._bytes[self._whole :]
         return "the audio ends inside an Opus packet" if torn else ""
-
-    def file(self, audio: bytes) -> bytes:
-        """As they are."""
-        return audio
 
     def units_in(self, ms: int) -> int:
         """How many packets last so long."""

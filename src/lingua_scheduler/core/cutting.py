@@ -276,7 +276,7 @@ class Cutter:
         while self._codec.waiting:
             turn = self._turn = self._turn or _Turn(self._new_turn_id(), now_ms, now_ms)
             units = self._codec.units_in(self._limits.max_duration_ms) - turn.units
-            size = self._limits.max_bytes - self._codec.overhead - len(turn.audio)
+            size = self._limits.max_bytes - len(turn.audio)
             audio, taken = self._codec.take(units, size)
             if taken:
                 turn.add(audio, taken, now_ms)
@@ -293,7 +293,7 @@ class Cutter:
         """The open piece as an utterance."""
         utterance = Utterance(
             index=self.next_index,
-            audio=self._codec.file(bytes(turn.audio)),
+            audio=bytes(turn.audio),
             cut=cut,
             turn_id=turn.turn_id,
             piece=turn.piece,
