@@ -16,11 +16,14 @@ from lingua_scheduler.core.reasons import SPECIAL
 from lingua_scheduler.flows.bury import bury
 from lingua_scheduler.protocol.errors import CloseCode
 from tests.browser.test_pages import WIDTHS, faults
+from tests.contract.test_snapshot import has_looked
 from tests.support.house import House, eventually
 from tests.support.people import PATIENCE_S
+from tests.support.servers import start_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from playwright.async_api import Page
 
@@ -432,6 +435,60 @@ async def test_every_event_state_cause_and_reason_has_words_in_both_languages(ho
     words = await page.evaluate("import('/assets/dashboard/words.js').then(one => Object.keys(one.default.en))")
     causes = {f"cause.{cause.name}" for cause in CAUSES} | {f"reason.{word}" for word in SPECIAL}
     assert {f"event.{kind}" for kind in KINDS} | {f"state.{state}" for state in STATES} | causes <= set(words)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "the state engine does not answer: nothing is accepted",
+        "nobody could look at the fleet for a while: what is shown is how it was then",
+        "no node has registered",
+        "no node can take a job now: 1 suspect, 1 full, 1 suspect full, 1 resting, 3 not ready, 1 draining, 1 silent",
+        "no node can take a job now: 2 available, 1 lost, 1 without a pair",
+        "nobody alive serves en:zh",
+        "nobody alive serves en:zh, zh:en",
+        "nobody alive serves en:zh, en:* and 7 more",
+        "1 dead letter: see /v1/dlq",
+        "1 of 4 nodes is lost",
+        "2 of 4 nodes are silent",
+        "2 of 4 nodes are under suspicion",
+        "3 wait for en:zh",
+        "the service catalog could not be refreshed 3 times: see /api/v1/catalog",
+    ],
+)
+async def test_every_problem_is_said_in_chinese_with_its_numbers_and_pairs(
+    house: House, visitor: Visitor, said: str
+) -> None:
+    page = await visitor.open(f"{house.url}/dashboard?lang=zh")
+    words = await page.evaluate("said => import('/assets/dashboard/phrases.js').then(one => one.inWords(said))", said)
+    pairs = r"[a-z]{2}:(?:[a-z]{2}|\*)"
+    assert re.findall(pairs, words) == re.findall(pairs, said)
+    assert sorted(re.findall(r"\d+", words)) == sorted(re.findall(r"\d+", said.partition(": see")[0]))
+    assert re.search("[A-Za-z]", re.sub(pairs, "", words)) is None, words
+
+
+async def test_the_strip_names_what_is_wrong_while_the_engine_is_dead_and_when_the_server_is(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    engine = start_server(tmp_path)
+    visitor.forgiven = ("WebSocket connection to", "Failed to load resource")
+    how: dict[str, Any] = {"loops.snapshot_interval_ms": 600_000} | QUICK
+    try:
+        async with House(engine.url, **how).open() as house:
+            # One that began to look before it came would not see it.
+            await eventually(lambda: has_looked(house))
+            await house.post("/v1/node/register", NODE)
+            await house.get("/api/v1/stats?fresh=true")
+            page = await visitor.open(f"{house.url}/dashboard")
+            await expect(page.locator("[data-state=well]")).to_be_visible()
+            engine.freeze()
+            await expect(page.locator("[data-state=problems]")).to_contain_text("the state engine does not answer")
+            engine.thaw()
+            await expect(page.locator("[data-state=well]")).to_be_visible()
+        await expect(page.locator("[data-state=stale]")).to_be_visible()
+    finally:
+        engine.thaw()
+        engine.stop()
 
 
 @pytest.fixture

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+#: The engine, which is looked at every second, counts as away when nothing was heard of it for so long.
+AWAY_MS: Final = 3_000
+
 #: Whoever was awake for so long has read what lay there when it woke.
 _AWAKE_MS: Final = 500
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import secrets
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.records import Standing
@@ -86,7 +86,9 @@ class Live:
         if len(self._viewers) >= MAX_VIEWERS:
             await socket.close(CloseCode.OVERLOADED, f"{MAX_VIEWERS} watch here already")
             return
-        await self.step(desk, watched=True)
+        # Without the engine he is told what is remembered, and that it is away.
+        with contextlib.suppress(DependencyDown, OutcomeUnknown):
+            await self.step(desk, watched=True)
         self._greet(desk, socket, split_query(peer.query).get("after", ""))
         self._viewers.add(socket)
         guard = asyncio.create_task(_guard(desk, socket, peer), name="is he still signed in")
@@ -109,7 +111,7 @@ class Live:
         whole = LiveSnapshot(
             version=self._version,
             now_ms=desk.clock(),
-            stats=self._stats,
+            stats=self._stats or desk.stats.now(desk),
             nodes=list(self._nodes.values()),
             nodes_total=self._total,
             events=list(self._events),
@@ -125,15 +127,31 @@ class Live:
             async with self._looking:
                 delta = await self._look(desk)
         except (DependencyDown, OutcomeUnknown):
-            # The server is there all the same; how old the numbers are, they say themselves.
-            self._still(desk, now)
+            # The server is there all the same; what is wrong and how old the numbers are, they say themselves.
+            stats = self._news(desk)
+            self._pass_on(desk, None if stats is None else self._delta(desk, stats=stats), now)
             raise
+        self._pass_on(desk, delta, now)
+
+    def _pass_on(self, desk: Desk, delta: LiveDelta | None, now: float) -> None:
         if delta is not None:
             data = encode(delta).decode()
             self._deltas.append((self._number, data))
             self._tell(data, now)
         else:
             self._still(desk, now)
+
+    def _news(self, desk: Desk) -> StatsAnswer | None:
+        """The numbers of another look than the last that was told, or with another word on what is wrong."""
+        told, last = self._stats, desk.stats.now(desk)
+        if last is None or (told and (told.generated_at_ms, told.health) == (last.generated_at_ms, last.health)):
+            return None
+        self._stats = last
+        return last
+
+    def _delta(self, desk: Desk, **what: Any) -> LiveDelta:  # noqa: ANN401 - the fields of a delta
+        self._number += 1
+        return LiveDelta(version=self._version, now_ms=desk.clock(), **what)
 
     def _still(self, desk: Desk, now: float) -> None:
         if now - self._said_at >= _STILL_S:
@@ -155,18 +173,16 @@ class Live:
             # Whoever watches sees at once what became of it, and not with the next look of all.
             self._is_moved = False
             await desk.stats.make(desk)
-        stats, total, last = None, self._total, desk.stats.last
+        total, looked_at_ms = self._total, self._stats.generated_at_ms if self._stats else 0
         nodes: list[LiveNode] = []
         gone: list[str] = []
-        if last is not None and (self._stats is None or last.generated_at_ms != self._stats.generated_at_ms):
-            self._stats = stats = last
+        stats = self._news(desk)
+        if stats is not None and stats.generated_at_ms != looked_at_ms:
             nodes, gone = await self._compare(desk)
         if not (new or stats):
             return None
-        self._number += 1
-        return LiveDelta(
-            version=self._version,
-            now_ms=desk.clock(),
+        return self._delta(
+            desk,
             stats=stats,
             nodes=nodes or None,
             gone=gone or None,

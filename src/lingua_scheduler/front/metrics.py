@@ -55,7 +55,7 @@ def _snapshot(read: Callable[[StatsAnswer], Samples]) -> Callable[[Desk], Sample
     """What the last look at the fleet has shown; nothing before the first."""
 
     def reading(desk: Desk) -> Samples:
-        last = desk.stats.last
+        last = desk.stats.now(desk)
         return [] if last is None else read(last)
 
     return reading

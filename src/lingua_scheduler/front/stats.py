@@ -11,6 +11,7 @@ from lingua_scheduler.core.history import Point
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.chart import chart
 from lingua_scheduler.front.instances import see_instances
+from lingua_scheduler.front.problems import MAX_PROBLEMS, problems_now, problems_of
 from lingua_scheduler.protocol.fleet import (
     FleetHealth,
     JobNumbers,
@@ -22,18 +23,12 @@ from lingua_scheduler.views.dead_letters import read_dead_letters
 from lingua_scheduler.views.fleet import fleet_everywhere
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.views.counts import Counts
     from lingua_scheduler.views.fleet import Fleet
 
 #: Whoever does not want to wait for the next one may have one made, all of them together so often.
 FORCED_S: Final = 30.0
-#: When so many could not be made, whoever looks is told that he sees the past.
-_STALE: Final = 3
-#: Problems are for people: more than these nobody reads at once.
-_MAX_PROBLEMS: Final = 20
 _READY: Final = ("available", "full")
 
 
@@ -63,12 +58,16 @@ class Stats:
             made = await self.make(desk)
             if self.last is None or isinstance(made, StatsAnswer):
                 return made
-        age_ms = self.age_ms(desk) or 0
-        health = self.last.health
-        if age_ms > _STALE * desk.settings.loops.snapshot_interval_ms:
-            old = f"nobody could look at the fleet for {age_ms // 1000} s: what is shown is how it was then"
-            health = FleetHealth(ok=False, problems=[old, *health.problems][:_MAX_PROBLEMS])
-        return msgspec.structs.replace(self.last, age_ms=age_ms, health=health)
+        return self.now(desk) or self.last
+
+    def now(self, desk: Desk) -> StatsAnswer | None:
+        """The last good one, how old it is, and what is wrong that it cannot know; None: there is none."""
+        if self.last is None:
+            return None
+        age_ms, problems = self.age_ms(desk) or 0, self.last.health.problems
+        if newer := list(problems_now(desk, age_ms)):
+            problems = [*newer, *problems][:MAX_PROBLEMS]
+        return msgspec.structs.replace(self.last, age_ms=age_ms, health=FleetHealth(ok=not problems, problems=problems))
 
     async def make(self, desk: Desk) -> StatsAnswer | Refusal:
         """Look at the fleet, keep what was seen, and note it for the curves of the last hour."""
@@ -100,7 +99,7 @@ class Stats:
         there = [seen.presence for seen in everybody if seen.presence is not None]
         self.letters = next((seen.letters for seen in everybody if seen.instance_id == desk.instance_id), 0)
         self.fleet, self.counts, self.dead_letters = fleet, fleet.counts, dead.total
-        problems = [*_problems(fleet, dead.total), *_problems_of_catalog(desk)][:_MAX_PROBLEMS]
+        problems = list(problems_of(desk, fleet, dead.total))[:MAX_PROBLEMS]
         return StatsAnswer(
             generated_at_ms=desk.clock(),
             age_ms=0,
@@ -140,23 +139,3 @@ def _point(stats: StatsAnswer) -> Point:
         failed_total=stats.jobs.failed_total,
         dispatch_us=round(1_000 * (stats.dispatch_ms.p95 or 0)),
     )
-
-
-def _problems_of_catalog(desk: Desk) -> Iterator[str]:
-    if desk.catalog.is_stale:
-        yield f"the service catalog could not be refreshed {desk.catalog.failures} times: see /api/v1/catalog"
-
-
-def _problems(fleet: Fleet, dead_letters: int) -> Iterator[str]:
-    """What somebody should look at, in words."""
-    if dead_letters:
-        yield f"{dead_letters} dead letter{'s' if dead_letters > 1 else ''}: see /v1/dlq"
-    standing = fleet.nodes_by_standing
-    if not sum(standing.values()):
-        yield "no node has registered"
-    for name, what in (("lost", "lost"), ("stale", "silent"), ("suspect", "under suspicion")):
-        if number := standing.get(name, 0):
-            yield f"{number} of {sum(standing.values())} nodes {'is' if number == 1 else 'are'} {what}"
-    for pool in fleet.pools:
-        if pool.waiting:
-            yield f"{pool.waiting} wait for {pool.pair}"

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from lingua_scheduler.core.clock import AWAY_MS
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.notice import MAX_DETAIL_CHARS, Notice
 from lingua_scheduler.core.refusal import Refusal
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 MAX_QUEUED: Final = 1_000
 #: So many are written at once.
 _AT_ONCE: Final = 64
-#: The engine, which is looked at every second, counts as away when nothing was heard of it for so long.
-AWAY_MS: Final = 3_000
 _MAX_WORD_CHARS: Final = 256
 
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from lingua_scheduler.core.clock import Clock
+from lingua_scheduler.core.clock import AWAY_MS, Clock
 from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.notice import MAX_DETAIL_CHARS
 from lingua_scheduler.core.records import Event
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.loops.chronicler import AWAY_MS, MAX_QUEUED, Chronicler
+from lingua_scheduler.loops.chronicler import MAX_QUEUED, Chronicler
 from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.views.feed import read_feed
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from lingua_scheduler.operate.ask import Operator
+
 _QUIET: Final = "bright_black"
 _LEVELS: Final = "▁▂▃▄▅▆▇█"
 #: So many looks are remembered for the little curves.
@@ -65,9 +67,10 @@ class Watch:
         self._nodes: list[dict[str, Any]] = []
         self._trouble = ""
 
-    def see(self, stats: dict[str, Any], nodes: list[dict[str, Any]]) -> None:
-        """The fleet as it is now."""
-        self._stats, self._nodes, self._trouble = stats, nodes, ""
+    def see(self, stats: dict[str, Any], nodes: list[dict[str, Any]] | None) -> None:
+        """The fleet as it is now. None: nobody could look at its nodes, and those that were seen last are shown."""
+        self._stats, self._trouble = stats, ""
+        self._nodes = self._nodes if nodes is None else nodes
         ready = sum(number for standing, number in stats["nodes"].items() if standing in {"available", "full"})
         now = (ready, stats["slots"]["free"], stats["jobs"]["in_flight"], stats["dispatch_ms"]["p95"])
         for curve, value in zip(self._curves, now, strict=True):
@@ -102,6 +105,8 @@ class Watch:
         problems = stats["health"]["problems"]
         for problem in problems[:_MOST_PROBLEMS]:
             said.append(f"\n  {problem}", style="yellow")
+        if len(problems) > _MOST_PROBLEMS:
+            said.append(f"\n  and {len(problems) - _MOST_PROBLEMS} more: {self._where}/dashboard", style="yellow")
         if not problems and not self._trouble:
             said.append("\n  all is well", style="green")
         return said
@@ -155,6 +160,17 @@ def _nodes(nodes: Sequence[dict[str, Any]], most: int) -> Panel:
     return Panel(body, title=title, title_align="left", box=box.ROUNDED, border_style=_QUIET)
 
 
+def _look(asked: Operator) -> tuple[dict[str, Any], list[dict[str, Any]] | None]:
+    """Numbers and nodes. The numbers can be had without the engine, and say that it is away; the nodes cannot."""
+    stats = asked.stats()
+    try:
+        return stats, asked.nodes()
+    except LinguaError:
+        if stats["health"]["ok"]:
+            raise
+        return stats, None
+
+
 def top(
     every: Annotated[float, typer.Option(min=0.2, max=60, help="Seconds between two looks.")] = 1.0,
     url: Url = None,
@@ -164,18 +180,19 @@ def top(
     """The fleet, live in this terminal, until Ctrl-C. With --json: one look, as one object."""
     asked, console = operator(url, token), Console()
     if as_json:
-        typer.echo(json.dumps({"stats": asked.stats(), "nodes": asked.nodes()}))
+        stats, nodes = _look(asked)
+        typer.echo(json.dumps({"stats": stats, "nodes": nodes}))
         return
     watch = Watch(asked.where)
     # The first answer before the screen is taken: whoever gave a wrong address is told in a line.
-    watch.see(asked.stats(), asked.nodes())
+    watch.see(*_look(asked))
     try:
         with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
             while True:
                 live.update(watch.draw(*console.size), refresh=True)
                 time.sleep(every)
                 try:
-                    watch.see(asked.stats(), asked.nodes())
+                    watch.see(*_look(asked))
                 except LinguaError as error:
                     watch.miss(str(error))
     except KeyboardInterrupt:

@@ -59,6 +59,15 @@ def test_what_is_old_says_so_and_is_still_shown() -> None:
     assert "in flight" in text
 
 
+def test_more_problems_than_there_is_room_for_are_counted_and_nodes_that_nobody_could_see_stay() -> None:
+    watch = Watch("http://here")
+    watch.see(stats(), [node("n1")])
+    watch.see(stats(health={"ok": False, "problems": [f"problem {number}" for number in range(5)]}), None)
+    text = drawn(watch)
+    assert "and 2 more" in text
+    assert "n1" in text
+
+
 @pytest.mark.parametrize(("width", "height"), [(40, 12), (80, 24), (200, 60)])
 def test_a_fleet_of_any_size_fits_any_terminal(width: int, height: int) -> None:
     watch = Watch("http://here")

@@ -3,6 +3,10 @@
 import { say } from "../i18n.js";
 
 const PHRASES = [
+  [/^the state engine does not answer: /, "problem.engine"],
+  [/^no node can take a job now: (?<standings>.+)$/, "problem.idle"],
+  [/^nobody alive serves (?<pairs>\S+(?:, \S+)*) and (?<count>\d+) more$/, "problem.unserved_many"],
+  [/^nobody alive serves (?<pairs>\S+(?:, \S+)*)$/, "problem.unserved"],
   [/^(?<count>\d+) dead letters?: /, "problem.dead"],
   [/^no node has registered$/, "problem.no_nodes"],
   [/^(?<count>\d+) of (?<all>\d+) nodes (?:is|are) lost$/, "problem.lost"],
@@ -10,7 +14,7 @@ const PHRASES = [
   [/^(?<count>\d+) of (?<all>\d+) nodes (?:is|are) under suspicion$/, "problem.suspect"],
   [/^(?<count>\d+) wait for (?<pair>\S+)$/, "problem.waiting"],
   [/^the service catalog could not be refreshed (?<count>\d+) times/, "problem.catalog"],
-  [/^nobody could look at the fleet for (?<s>\d+) s: /, "problem.old"],
+  [/^nobody could look at the fleet for a while: /, "problem.old"],
   [/^it serves (?<count>\d+) pairs$/, "detail.serves"],
   [/^it serves (?<count>\d+) pairs again, as a new process$/, "detail.serves_again"],
   [/^(?<count>\d+) of its last (?<all>\d+) jobs failed$/, "detail.failed"],
@@ -25,11 +29,18 @@ const PHRASES = [
   [/^(?<count>\d+) nodes are silent at once, and (?<all>\d+) are heard$/, "detail.mass"],
 ];
 
+/** Words within a sentence that have words of their own: how a node was, and `2 not ready, 1 silent`. */
+const PARTS = {
+  was: word => say(`was.${word}`),
+  standings: words => words.replace(/(\d+) ([^,]+)/g, (_, count, word) => say("problem.standing", { count, standing: say(`standing.${standingOf(word)}`) })),
+};
+const standingOf = word => ({ "silent": "stale", "suspect full": "suspect_full", "not ready": "not_ready", "without a pair": "unpaired" })[word] ?? word;
+
 /** @param {string} said */
 export const inWords = said => {
   for (const [pattern, name] of PHRASES) {
     const found = pattern.exec(said);
-    if (found) return say(name, { ...found.groups, was: found.groups?.was ? say(`was.${found.groups.was}`) : "" });
+    if (found) return say(name, Object.fromEntries(Object.entries(found.groups ?? {}).map(([part, words]) => [part, PARTS[part]?.(words) ?? words])));
   }
   return said;
 };

@@ -1,0 +1,109 @@
+"""What is wrong with the fleet is named in words, the same wherever somebody looks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.contract.test_live import QUICK, Viewer
+from tests.contract.test_metrics import scrape, told
+from tests.contract.test_snapshot import has_looked
+from tests.support.house import LINGUA, House, eventually
+from tests.support.programs import ran
+from tests.support.servers import start_server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.support.servers import Server
+
+NODE = {"node_id": "n1", "semantic_langs": ["en", "zh"], "nmt_pairs": [["en", "zh"]], "max_concurrent_jobs": 1}
+AWAY = "the state engine does not answer: nothing is accepted"
+
+
+@pytest.fixture
+async def house(server: Server) -> AsyncIterator[House]:
+    async with House(server.url, **QUICK).open() as house:
+        yield house
+
+
+async def problems(house: House) -> list[str]:
+    health = (await house.stats())["health"]
+    assert health["ok"] == (not health["problems"])
+    return list(health["problems"])
+
+
+async def test_a_dead_engine_is_named_long_before_the_numbers_are_old(tmp_path: Path) -> None:
+    engine = start_server(tmp_path)
+    # Nobody looks for ten minutes: the numbers stay as they are.
+    how: dict[str, Any] = {"loops.snapshot_interval_ms": 600_000} | QUICK
+    try:
+        async with House(engine.url, **how).open() as house:
+            # One that began to look before it came would not see it.
+            await eventually(lambda: has_looked(house))
+            await house.post("/v1/node/register", NODE)
+            await house.get("/api/v1/stats?fresh=true")
+            async with Viewer(house.port) as viewer:
+                assert (await viewer.next("snapshot"))["stats"]["health"] == {"ok": True, "problems": []}
+                engine.freeze()
+                while (await viewer.next("delta")).get("stats", {}).get("health", {}).get("problems") != [AWAY]:
+                    pass
+                assert (await house.get("/api/v1/stats"))["health"] == {"ok": False, "problems": [AWAY]}
+                assert told(await scrape(house), "lingua_fleet_problems") == 1
+                # Whoever begins to watch now sees the same.
+                async with Viewer(house.port) as late:
+                    assert (await late.next("snapshot"))["stats"]["health"]["problems"] == [AWAY]
+                _, said, _ = await ran(LINGUA, "top", "--json", "--url", house.url)
+                assert AWAY in said
+                engine.thaw()
+                while (await viewer.next("delta")).get("stats", {}).get("health") != {"ok": True, "problems": []}:
+                    pass
+    finally:
+        engine.thaw()
+        engine.stop()
+
+
+async def test_that_no_node_can_take_a_job_is_named_and_why_of_each(house: House) -> None:
+    assert await problems(house) == ["no node has registered"]
+    await house.post("/v1/node/register", NODE)
+    assert await problems(house) == []
+    await house.dispatch()
+    assert await problems(house) == ["no node can take a job now: 1 full"]
+    await house.post("/v1/node/register", NODE | {"node_id": "n2", "health": "degraded"})
+    await house.post("/v1/node/register", NODE | {"node_id": "n3"})
+    assert await problems(house) == []
+    await house.post("/v1/nodes/n3/drain", {})
+    await house.post("/v1/node/register", NODE | {"node_id": "n4", "nmt_pairs": []})
+    (said,) = await problems(house)
+    head, _, stand = said.partition(": ")
+    assert head == "no node can take a job now"
+    assert sorted(stand.split(", ")) == ["1 draining", "1 full", "1 not ready", "1 without a pair"]
+
+
+async def test_pairs_that_nobody_alive_serves_are_named(house: House) -> None:
+    await house.post("/v1/node/register", NODE | {"node_id": "other", "nmt_pairs": [["zh", "en"]]})
+    await house.post("/v1/node/register", NODE)
+    await house.post("/v1/nodes/n1/drain", {})
+    assert await problems(house) == ["nobody alive serves en:zh"]
+    await house.post("/v1/nodes/n1/resume", {})
+    assert await problems(house) == []
+    langs = ["de", "en", "fr", "ja", "ko", "zh"]
+    many = {"semantic_langs": langs, "nmt_pairs": [["it", lang] for lang in langs]}
+    await house.post("/v1/node/register", NODE | many | {"node_id": "n5", "semantic_langs": [*langs, "it"]})
+    await house.post("/v1/nodes/n5/drain", {})
+    assert await problems(house) == ["nobody alive serves it:de, it:en, it:fr, it:ja, it:ko and 1 more"]
+
+
+async def test_a_lost_node_is_named_with_the_pairs_it_leaves_without_anybody(house: House) -> None:
+    async with house.node("n1") as node:
+        await node.register()
+        await node.is_ready()
+        node.cut()
+
+    async def is_named() -> bool:
+        said = await problems(house)
+        return said[0] == "no node can take a job now: 1 lost" and "1 of 1 nodes is lost" in said
+
+    await eventually(is_named)
