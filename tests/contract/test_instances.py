@@ -136,7 +136,7 @@ async def test_a_letter_that_nobody_knows_is_a_dead_letter_and_is_told(two: list
         "job_id": "c0.a",
         "detail": "?",
     }
-    assert (await first.stats())["health"]["problems"][0] == "1 dead letter: see /v1/dlq"
+    assert "1 dead letter: see /v1/dlq" in (await first.stats())["health"]["problems"]
 
 
 async def test_pages_of_dead_letters_have_each_of_them(house: House) -> None:
@@ -235,3 +235,30 @@ def test_the_name_of_an_instance_is_an_id_whatever_its_host_is_called() -> None:
         presence = msgspec.structs.replace(presence_of("a"), instance=new_instance_id(host, 2**31))
         assert len(presence.instance) <= 128
         assert not set(presence.instance) - set("abcdefghijklmnopqrstuvwxyz0123456789-.")
+
+
+async def test_how_long_a_dispatch_takes_is_told_of_all_instances_together(two: list[House]) -> None:
+    first, second = two
+    node = {"node_id": "n1", "semantic_langs": ["en", "zh"], "nmt_pairs": [["en", "zh"]]}
+    await first.post("/v1/node/register", node)
+    assert (await first.stats())["dispatch_ms"] == {"p50": None, "p95": None, "p99": None}
+    # Nobody asks the first one for anything: what it shows is how the second does.
+    placed = await second.dispatch()
+    slow = second.serving.desk.delivery.durations
+    for _ in range(20):
+        slow.add(700.0)
+
+    async def is_told() -> bool:
+        return ((await first.stats())["dispatch_ms"]["p95"] or 0) > 600
+
+    await eventually(is_told)
+    quick = first.serving.desk.delivery.durations
+    for _ in range(979):
+        quick.add(1.0)
+
+    async def is_together() -> bool:
+        seen = [(await house.stats())["dispatch_ms"] for house in two]
+        return all(one["p95"] < 2 and one["p99"] > 600 for one in seen)
+
+    await eventually(is_together)
+    await first.post("/v1/job/cancel", {"job_id": placed["job_id"]})

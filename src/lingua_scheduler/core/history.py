@@ -12,7 +12,7 @@ STRETCHES: Final = 360
 
 
 class Point(Record, frozen=True):
-    """The fleet in one stretch of time, as it was last said; of all instances the slowest 95th percentile."""
+    """The fleet in one stretch of time, as it was last said; of the 95th percentile the slowest that was."""
 
     ready_nodes: int
     free_slots: int

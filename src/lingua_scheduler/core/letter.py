@@ -81,6 +81,8 @@ class Presence(Record, frozen=True):
     nodes: int
     sessions: int
     draining: bool
+    #: A sketch of how long its dispatches took lately.
+    dispatches: tuple[tuple[int, int], ...] = ()
 
 
 class UnknownKind(Exception):

@@ -109,6 +109,7 @@ class Desk:
             nodes=len(self.links),
             sessions=len(self.sessions),
             draining=self.is_draining.is_set(),
+            dispatches=tuple(self.delivery.durations.lately()),
         )
 
     @property

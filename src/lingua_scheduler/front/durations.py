@@ -2,34 +2,58 @@
 
 from __future__ import annotations
 
-from collections import deque
-from typing import Final
+import time
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.meters import SHORT_S, Histogram
+from lingua_scheduler.core.sketch import bucket_of, percentile
 from lingua_scheduler.protocol.fleet import Percentiles
 
-#: Of so many the percentiles are: enough for the 99th, little enough to sort now and then.
-WINDOW: Final = 1_024
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from lingua_scheduler.core.sketch import Sketch
+
+#: Lately is so long ago at most: the same for all instances, or a busy one would count as little as an idle one.
+WINDOW_S: Final = 60.0
+#: They are sorted into buckets when somebody looks, which is every few seconds; of more than these, the newest.
+_MOST: Final = 16_384
+#: What was looked at within so long is forgotten together.
+_PART_S: Final = 1.0
 
 
 class Durations:
-    """The last of them, in milliseconds."""
+    """Of one instance, in milliseconds."""
 
-    def __init__(self) -> None:
-        self._last: deque[float] = deque(maxlen=WINDOW)
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` tells seconds."""
+        self._clock = clock
+        self._new: deque[float] = deque(maxlen=_MOST)
+        self._parts: deque[tuple[float, Counter[int]]] = deque()
         #: All of them.
         self.histogram = Histogram(SHORT_S)
 
     def add(self, took_ms: float) -> None:
-        """One more."""
-        self._last.append(took_ms)
+        """One more. This is on the way of a dispatch: what it is good for is thought about later."""
+        self._new.append(took_ms)
         self.histogram.add(took_ms / 1_000)
 
-    def percentiles(self) -> Percentiles:
-        """The usual three."""
-        ordered = sorted(self._last)
+    def lately(self) -> list[tuple[int, int]]:
+        """A sketch of the last minute."""
+        now = self._clock()
+        while self._parts and now - self._parts[0][0] >= WINDOW_S:
+            self._parts.popleft()
+        if not self._parts or now - self._parts[-1][0] >= _PART_S:
+            self._parts.append((now, Counter()))
+        while self._new:
+            self._parts[-1][1][bucket_of(self._new.popleft())] += 1
+        together: Counter[int] = Counter()
+        for _, part in self._parts:
+            together.update(part)
+        return sorted(together.items())
 
-        def at(share: float) -> float | None:
-            return round(ordered[min(int(share * len(ordered)), len(ordered) - 1)], 3) if ordered else None
 
-        return Percentiles(p50=at(0.50), p95=at(0.95), p99=at(0.99))
+def percentiles(sketches: Collection[Sketch]) -> Percentiles:
+    """The usual three of all these together."""
+    return Percentiles(p50=percentile(sketches, 0.50), p95=percentile(sketches, 0.95), p99=percentile(sketches, 0.99))

@@ -10,6 +10,7 @@ import msgspec
 from lingua_scheduler.core.history import Point
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.chart import chart
+from lingua_scheduler.front.durations import percentiles
 from lingua_scheduler.front.instances import see_instances
 from lingua_scheduler.front.problems import MAX_PROBLEMS, problems_now, problems_of
 from lingua_scheduler.protocol.fleet import (
@@ -125,7 +126,7 @@ class Stats:
             ),
             sessions=sum(presence.sessions for presence in there),
             instances=len(there),
-            dispatch_ms=desk.delivery.durations.percentiles(),
+            dispatch_ms=percentiles([presence.dispatches for presence in there]),
         )
 
 

@@ -181,7 +181,7 @@ class Percentiles(Message, frozen=True, kw_only=True):
 
 
 class StatsAnswer(Message, frozen=True, kw_only=True):
-    """The fleet in numbers, as of `generated_at_ms`."""
+    """The fleet in numbers, as of `generated_at_ms`. `dispatch_ms` is of all instances together, in the last minute."""
 
     generated_at_ms: int
     age_ms: int
