@@ -67,7 +67,7 @@ def test_what_is_of_the_fleet_is_taken_once() -> None:
     for query in QUERIES:
         for found in re.finditer(r"lingua_fleet_[a-z_]+", query):
             before = query[: found.start()].replace("rate(", "")
-            assert before.endswith("max without (instance) ("), query
+            assert before.endswith("max without (instance, pod) ("), query
 
 
 def test_panels_lie_beside_each_other_and_have_names_of_their_own() -> None:

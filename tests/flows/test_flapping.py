@@ -17,6 +17,7 @@ from lingua_scheduler.flows.heartbeat import Beaten, heartbeat
 from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.register import Registered
 from lingua_scheduler.flows.stopped import stopped
+from lingua_scheduler.views.slots import slots_in
 from tests.support.cells import GONE, HELD, watch
 from tests.support.stage import T0, A, bring, join, keep_alive, place, queued, sweep
 from tests.support.world import CELL
@@ -128,6 +129,18 @@ async def test_who_registers_again_was_not_gone(world: World, said: dict[str, An
     await join(world, process_id="p1")
     await join(world, **said)
     assert await flaps(world) == (0, 0)
+
+
+async def test_whoever_looks_sees_how_often_a_node_was_gone_within_a_while(world: World) -> None:
+    await come_and_go(world, 2)
+    (seen,) = await slots_in(world.engine, CELL)
+    assert (seen.gone, seen.flaps) == (2, False)
+    await disconnect(world.engine, CELL, "n1", "x")
+    (seen,) = await slots_in(world.engine, CELL)
+    assert (seen.gone, seen.flaps) == (3, True)
+    world.now_ms += 60_000
+    (seen,) = await slots_in(world.engine, CELL)
+    assert (seen.gone, seen.flaps) == (0, False)
 
 
 async def test_the_third_return_in_a_while_begins_with_a_rest(world: World) -> None:

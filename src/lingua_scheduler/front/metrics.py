@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 #: More pairs than this are not told one by one: those with the most nodes are, and the others together.
 MAX_PAIRS: Final = 200
 OTHERS: Final = "others"
+#: How a node comes in.
+_REGISTERED: Final = ("new", "resync", "new_process", "continued", "renewed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +93,9 @@ def _sockets(desk: Desk, number: Callable[[Socket], float]) -> Samples:
     return [((kind,), total) for kind, total in totals.items()]
 
 
-def _by_name(counted: Counter[str]) -> Samples:
-    return [((name,), number) for name, number in counted.items()]
+def _by_name(counted: Counter[str], *usual: str) -> Samples:
+    """By name. What is usual is told before it happens, or the first time would be no increase."""
+    return [((name,), number) for name, number in (dict.fromkeys(usual, 0) | counted).items()]
 
 
 def _failed_calls(desk: Desk) -> Samples:
@@ -139,6 +142,20 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Nodes that serve a pair.",
         ("pair",),
         _snapshot(_pools(lambda pool: pool.nodes)),
+    ),
+    Metric(
+        "lingua_fleet_pool_living",
+        "gauge",
+        "Of these: nodes that are given jobs, now or when they have a slot; not those that drain, are silent or lost.",
+        ("pair",),
+        _snapshot(_pools(lambda pool: pool.living)),
+    ),
+    Metric(
+        "lingua_fleet_nodes_flapping",
+        "gauge",
+        "Nodes that come and go, and so rest for longer each time: docs/choosing.md.",
+        (),
+        lambda desk: _one(_flapping(desk)),
     ),
     Metric(
         "lingua_fleet_pool_waiting",
@@ -255,7 +272,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "counter",
         "Jobs that were asked for here: placed, or by the code with which they were refused.",
         ("outcome",),
-        lambda desk: _by_name(desk.delivery.outcomes),
+        lambda desk: _by_name(desk.delivery.outcomes, "placed"),
     ),
     Metric(
         "lingua_job_queue_seconds",
@@ -283,7 +300,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "counter",
         "Nodes that came in: new, resync, new_process, continued, renewed; or the code with which they were refused.",
         ("outcome",),
-        lambda desk: _by_name(desk.directory.registrations),
+        lambda desk: _by_name(desk.directory.registrations, *_REGISTERED),
     ),
     Metric(
         "lingua_http_requests_total",
@@ -330,6 +347,13 @@ METRICS: Final[tuple[Metric, ...]] = (
         lambda desk: _one(desk.clock.silent_ms / 1_000),
     ),
     Metric(
+        "lingua_fleet_inbox_letters",
+        "gauge",
+        "Letters in the fullest inbox of all instances, also of those that cannot be asked any more.",
+        (),
+        lambda desk: _one(desk.stats.fullest),
+    ),
+    Metric(
         "lingua_inbox_letters",
         "gauge",
         "Letters of other instances that lie in the inbox of this one.",
@@ -341,7 +365,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "counter",
         "Broken services that the engine was told of: marked, debounced (a moment ago), limited, or refused.",
         ("outcome",),
-        lambda desk: _by_name(desk.marker.told),
+        lambda desk: _by_name(desk.marker.told, "marked"),
     ),
     Metric(
         "lingua_marks_waiting",
@@ -367,16 +391,16 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "lingua_snapshot_age_seconds",
         "gauge",
-        "How old the last look at the fleet is.",
+        "How old the last look at the fleet is; before the first, since when there is none.",
         (),
-        lambda desk: _one(_seconds(desk.stats.age_ms(desk))),
+        lambda desk: _one(_seconds(_age_of_snapshot(desk))),
     ),
     Metric(
         "lingua_catalog_age_seconds",
         "gauge",
-        "How old the service catalog is; nothing if there is none.",
+        "How long ago whoever should tell the service catalog, the hub or a file, last did; nothing if nobody should.",
         (),
-        lambda desk: _one(_seconds(desk.catalog.age_ms)),
+        lambda desk: _one(_seconds(desk.catalog.unheard_ms)),
     ),
 )
 
@@ -388,6 +412,16 @@ SUCCESSORS: Final = (
     ("pool_query_total", "`lingua_fleet_reservation_tries_total`, `lingua_fleet_pool_empty_total`"),
     ("node_selection_total{result}", "`lingua_fleet_reservations_total`, `lingua_fleet_jobs_refused_total`"),
 )
+
+
+def _flapping(desk: Desk) -> int | None:
+    fleet = desk.stats.fleet
+    return None if fleet is None else sum(node.flaps for node in fleet.nodes)
+
+
+def _age_of_snapshot(desk: Desk) -> int:
+    age_ms = desk.stats.age_ms(desk)
+    return max(0, desk.clock() - desk.started_at_ms) if age_ms is None else age_ms
 
 
 def _seconds(ms: int | None) -> float | None:

@@ -44,6 +44,8 @@ class Stats:
         self.dead_letters: int | None = None
         #: In the inbox of this instance.
         self.letters: int | None = None
+        #: In the fullest of all.
+        self.fullest: int | None = None
         self._making: asyncio.Task[StatsAnswer | Refusal] | None = None
         self._forced_at = float("-inf")
 
@@ -99,6 +101,7 @@ class Stats:
         everybody = await see_instances(desk)
         there = [seen.presence for seen in everybody if seen.presence is not None]
         self.letters = next((seen.letters for seen in everybody if seen.instance_id == desk.instance_id), 0)
+        self.fullest = max((seen.letters for seen in everybody), default=0)
         self.fleet, self.counts, self.dead_letters = fleet, fleet.counts, dead.total
         problems = list(problems_of(desk, fleet, dead.total))[:MAX_PROBLEMS]
         return StatsAnswer(

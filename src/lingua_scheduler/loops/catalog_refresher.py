@@ -41,6 +41,8 @@ class CatalogRefresher(Loop):
         self.source: Literal["hub", "file", ""] = ""
         #: When it was last heard that this is so, and, since then, how often that could not be heard, and why.
         self._refreshed_at: float | None = None
+        #: When whoever is asked first, the hub or else the file, was last heard; until then, when that began.
+        self._heard_at = clock()
         self.failures = 0
         self.error = ""
 
@@ -48,6 +50,13 @@ class CatalogRefresher(Loop):
     def age_ms(self) -> int | None:
         """How long ago it was heard; None: there is no catalog."""
         return None if self._refreshed_at is None else round(1000 * (self._clock() - self._refreshed_at))
+
+    @property
+    def unheard_ms(self) -> int | None:
+        """How long ago whoever should tell it did, a file in place of the hub not counted; None: nobody should."""
+        if not (self._settings.url or self.source):
+            return None
+        return round(1000 * (self._clock() - self._heard_at))
 
     @property
     def is_stale(self) -> bool:
@@ -95,7 +104,7 @@ class CatalogRefresher(Loop):
     def _succeeded(self) -> None:
         if self.is_stale:
             log.warning("catalog", number=self.failures, detail="refreshed again, after so many failures")
-        self.failures, self.error = 0, ""
+        self.failures, self.error, self._heard_at = 0, "", self._clock()
         self._interval_s = self._settings.refresh_interval_ms / 1000
 
     def _failed(self, why: str) -> None:

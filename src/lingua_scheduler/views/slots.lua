@@ -1,10 +1,11 @@
 #!lua flags=no-writes
---[[ slots: a page of the cell's nodes, of each how many slots it has, how many are taken, its group and how it stands.
-  A node that is there from the first page to the last is on one of them at least once.
+--[[ slots: a page of the cell's nodes, of each how many slots it has, how many are taken, its group, how it stands and
+  how often it was gone lately. A node that is there from the first page to the last is on one of them at least once.
   KEYS  nodes
   ARGV  now_ms rules, then for each: { cursor count }                       (cursor "0" = from the start)
-  OUT   SLOTS cursor { node_id used max group standing }                                                           ]]
-local answers = {}
+  OUT   SLOTS cursor { node_id used max group standing gone }                                                      ]]
+-- include: clock, times_gone
+local now, rules, answers = clock(ARGV[1]), cmsgpack.unpack(ARGV[2]), {}
 
 for i = 3, #ARGV do
   local cursor, count = unpack(cmsgpack.unpack(ARGV[i]))
@@ -12,8 +13,9 @@ for i = 3, #ARGV do
   local found = {}
   for n = 1, #page[2], 2 do
     local node = cmsgpack.unpack(page[2][n + 1])
+    local gone = node[NODE.flaps] > 0 and times_gone(node, now, rules) or 0
     found[#found + 1] =
-      { page[2][n], node[NODE.used], node[NODE.max], node[NODE.group], node[NODE.standing] }
+      { page[2][n], node[NODE.used], node[NODE.max], node[NODE.group], node[NODE.standing], gone }
   end
   answers[#answers + 1] = cmsgpack.pack({ "SLOTS", page[1], found })
 end

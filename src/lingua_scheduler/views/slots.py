@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from lingua_scheduler.core.health import FLAPS
 from lingua_scheduler.core.records import Record, Standing
 from lingua_scheduler.store.face import Answer, Face, pack
 
@@ -19,13 +20,19 @@ NODES_PER_PAGE: Final = 500
 
 
 class NodeSlots(Record, frozen=True):
-    """A node's slots, its group and how it stands. One in group 0 serves nothing."""
+    """A node's slots, its group, how it stands and how often it was gone lately. One in group 0 serves nothing."""
 
     node_id: str
     used: int
     max: int
     group: int
     standing: Standing
+    gone: int = 0
+
+    @property
+    def flaps(self) -> bool:
+        """Whether it comes and goes, and so rests for longer each time."""
+        return self.gone >= FLAPS
 
     @property
     def free(self) -> int:
