@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lingua_scheduler.core.explain import Attempt, Explanation, Wait
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.wanted import Hints, Wanted
+from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.dispatch import Waiting, dispatch
 from lingua_scheduler.flows.done import done
@@ -17,6 +19,7 @@ from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.release import release
 from lingua_scheduler.flows.resume import resume
+from lingua_scheduler.flows.started import started
 from lingua_scheduler.flows.undeliver import undeliver
 from lingua_scheduler.views.explain import explain_job
 from tests.support.cells import watch
@@ -41,6 +44,10 @@ async def reasons(world: World) -> list[list[str]]:
 async def waits(world: World) -> list[list[str] | None]:
     """What stood against the job's wishes before each attempt that it waited for."""
     return [attempt.wait.reasons if attempt.wait else None for attempt in (await explain(world)).attempts]
+
+
+#: What `bring` does to an attempt that it lets run.
+RAN: Final = {"dispatched_at_ms": T0, "accepted_at_ms": T0, "started_at_ms": T0}
 
 
 def attempt(number: int, node_id: str, candidates: int = 1, **said: object) -> Attempt:
@@ -97,7 +104,7 @@ async def test_a_retry_without_a_node_waits_and_then_it_is_said_how_long(world: 
     await drain(world.engine, CELL, "n1")
     world.now_ms = T0 + 20
     await fail(world.engine, A, 1, "n1", reason="broken")
-    first = attempt(1, "n1", end="failed", ended_at_ms=T0 + 20)
+    first = attempt(1, "n1", end="failed", ended_at_ms=T0 + 20, **RAN)
     assert await explain(world) == told("RETRYING", first, waiting=Wait(T0 + 20, T0 + 60_000, []))
     world.now_ms = T0 + 90
     await resume(world.engine, CELL, "n1")
@@ -142,7 +149,7 @@ async def test_a_job_that_is_cancelled_while_it_waits_had_what_it_had(world: Wor
     await fail(world.engine, A, 1, "n1", reason="broken")
     world.now_ms += 40
     await cancel(world.engine, A)
-    failed = attempt(1, "n1", end="failed", ended_at_ms=T0)
+    failed = attempt(1, "n1", end="failed", ended_at_ms=T0, **RAN)
     assert await explain(world) == told("CANCELLED", failed, reason="cancelled", waiting=Wait(T0, T0 + 40, []))
 
 
@@ -160,7 +167,7 @@ async def test_a_job_that_failed_or_expired_says_why(world: World) -> None:
     await join(world)
     await bring(world, "RUNNING", limits=ONE_TRY)
     await fail(world.engine, A, 1, "n1", reason="broken")
-    failed = attempt(1, "n1", end="failed", ended_at_ms=T0)
+    failed = attempt(1, "n1", end="failed", ended_at_ms=T0, **RAN)
     assert await explain(world) == told("FAILED", failed, reason="broken")
     late = f"{CELL}.late"
     await bring(world, "EXPIRED", late)
@@ -175,8 +182,33 @@ async def test_what_a_lost_node_had_is_explained_by_its_loss(world: World) -> No
     await join(world, "n2")
     world.now_ms += 500
     await sweep(world)
-    first = attempt(1, "n1", end="lost", ended_at_ms=T0 + 500)
+    first = attempt(1, "n1", end="lost", ended_at_ms=T0 + 500, **RAN)
     assert await explain(world) == told("RESERVED", first, attempt(2, "n2", reserved_at_ms=T0 + 500))
+
+
+async def test_every_attempt_says_how_far_it_came_and_when(world: World) -> None:
+    await join(world)
+    placed = await place(world)
+    here = (world.engine, A, placed.attempt_id, "n1")
+    for step in (deliver, ack, started):
+        world.now_ms += 10
+        await step(*here)
+    world.now_ms += 10
+    await fail(*here, reason="broken")
+    second = (world.engine, A, 2, "n1")
+    world.now_ms += 10
+    await deliver(*second)
+    world.now_ms += 10
+    await fail(*second, reason="broken")
+    seen = [
+        (one.reserved_at_ms - T0, one.dispatched_at_ms, one.accepted_at_ms, one.started_at_ms, one.ended_at_ms)
+        for one in (await explain(world)).attempts
+    ]
+    assert seen == [
+        (0, T0 + 10, T0 + 20, T0 + 30, T0 + 40),
+        (40, T0 + 50, 0, 0, T0 + 60),
+        (60, 0, 0, 0, 0),
+    ]
 
 
 class TestWhatStoodAgainstAWish:

@@ -254,6 +254,10 @@ class JobLife(CellFacts):
             job.reserved_at,
             job.choice.packed(),
             job.choice.reasons,
+            "",
+            job.dispatched_at,
+            job.accepted_at,
+            job.started_at,
         )
         job.history.append(PastAttempt(*ended))
         job.waits = told == "RETRYING"

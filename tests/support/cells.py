@@ -83,7 +83,9 @@ def _unjudged(cell: Cell) -> dict[str, NodeRecord]:
 
 
 def _without_choices(job: JobRecord) -> JobRecord:
-    plain = [msgspec.structs.replace(past, chosen=0, reasons=[], reserved_at_ms=0) for past in job.past.attempts]
+    nothing = {"chosen": 0, "reasons": [], "reserved_at_ms": 0}
+    nothing |= {"dispatched_at_ms": 0, "accepted_at_ms": 0, "started_at_ms": 0}
+    plain = [msgspec.structs.replace(past, **nothing) for past in job.past.attempts]
     past = msgspec.structs.replace(job.past, attempts=plain, reasons=[])
     return msgspec.structs.replace(job, chosen=0, past=past)
 

@@ -16,7 +16,7 @@ from lingua_scheduler.core.wanted import Policy
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lingua_scheduler.core.records import Choice, JobRecord, Ticket
+    from lingua_scheduler.core.records import JobRecord, PastAttempt, Ticket
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -60,6 +60,10 @@ class Attempt(msgspec.Struct, frozen=True):
     #: How it ended: a cause of docs/job-states.md, `FINISHED`, or "" while it goes on.
     end: str
     ended_at_ms: int
+    #: How far it came, and when; 0: not so far.
+    dispatched_at_ms: int = 0
+    accepted_at_ms: int = 0
+    started_at_ms: int = 0
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -113,30 +117,33 @@ def last_attempt(job: JobRecord) -> str | None:
 def _attempts(job: JobRecord) -> Iterator[Attempt]:
     free_at = job.created_at_ms
     for past in job.past.attempts:
-        yield _attempt(past.attempt, past.node, past.choice, free_at, past.reserved_at_ms, past.cause, past.ended_at_ms)
+        yield _attempt(past.attempt, past, free_at, past.cause)
         free_at = past.ended_at_ms
     end = last_attempt(job)
     if end is not None:
-        yield _attempt(job.attempt, job.node, job.choice, free_at, job.reserved_at_ms, end, job.ended_at_ms)
+        yield _attempt(job.attempt, job, free_at, end)
 
 
-def _attempt(
-    number: int, node_id: str, choice: Choice, free_at: int, reserved_at: int, end: str, ended_at: int
-) -> Attempt:
+def _attempt(number: int, record: PastAttempt | JobRecord, free_at: int, end: str) -> Attempt:
+    """What a job's record says of its current attempt, or a note on one before."""
+    choice = record.choice
     reasons, wait = choice.reasons, None
     if "waited" in reasons:
         # What comes before this word was so when the wait began, what comes after it when the wait was over.
         began = reasons.index("waited")
-        reasons, wait = reasons[began:], Wait(free_at, reserved_at, reasons[:began])
+        reasons, wait = reasons[began:], Wait(free_at, record.reserved_at_ms, reasons[:began])
     return Attempt(
         attempt_id=number,
-        node_id=node_id,
+        node_id=record.node,
         group=choice.group,
         candidates=choice.candidates,
         policy=Policy(choice.policy).name,
         reasons=reasons,
         wait=wait,
-        reserved_at_ms=reserved_at,
+        reserved_at_ms=record.reserved_at_ms,
         end=end,
-        ended_at_ms=ended_at,
+        ended_at_ms=record.ended_at_ms,
+        dispatched_at_ms=record.dispatched_at_ms,
+        accepted_at_ms=record.accepted_at_ms,
+        started_at_ms=record.started_at_ms,
     )

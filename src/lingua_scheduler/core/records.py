@@ -83,6 +83,10 @@ class PastAttempt(Record, frozen=True):
     reasons: list[str] = []
     #: The cell of its node, if that is another than the job's own.
     cell: str = ""
+    #: How far it came; 0: not so far.
+    dispatched_at_ms: int = 0
+    accepted_at_ms: int = 0
+    started_at_ms: int = 0
 
     @property
     def choice(self) -> Choice:

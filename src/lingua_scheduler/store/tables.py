@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 #: The layout of everything that is kept. A release refuses cells of another number; a changed record needs a new one.
-SCHEMA: Final = 8
+SCHEMA: Final = 9
 
 #: The longest array whose length msgpack keeps in one byte.
 _FIXARRAY: Final = 15

@@ -25,6 +25,9 @@ local function close_attempt(job_id, job, cause, next_state, now, rules)
   entry[PAST_ATTEMPT.chosen] = job[JOB.chosen]
   entry[PAST_ATTEMPT.reasons] = past_of(job)[PAST.reasons]
   entry[PAST_ATTEMPT.cell] = cell
+  entry[PAST_ATTEMPT.dispatched_at_ms] = job[JOB.dispatched_at_ms]
+  entry[PAST_ATTEMPT.accepted_at_ms] = job[JOB.accepted_at_ms]
+  entry[PAST_ATTEMPT.started_at_ms] = job[JOB.started_at_ms]
   attempts[#attempts + 1] = entry
   return entry
 end

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from lingua_scheduler.operate.commands.options import show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def show_explanation(said: dict[str, Any], *, as_json: bool) -> None:
@@ -21,7 +24,7 @@ def show_explanation(said: dict[str, Any], *, as_json: bool) -> None:
     if said["job_id"]:
         why = f": {said['reason']}" if said["reason"] else ""
         console.print(escape(f"{said['job_id']} ({said['pair']}) is {said['state']}{why}"))
-        head = ("attempt", "node", "of", "by", "why so", "end", "took")
+        head = ("attempt", "node", "of", "by", "why so", "came to", "end", "took")
         show(said, head, [_attempt(one) for one in said["attempts"]], as_json=False)
         if said["waiting"]:
             reasons = ", ".join(said["waiting"]["reasons"])
@@ -43,6 +46,13 @@ def show_explanation(said: dict[str, Any], *, as_json: bool) -> None:
         show(said, ("node", "could", "slots", "last choice because"), rows, as_json=False)
 
 
+def _stages(one: dict[str, Any]) -> Iterator[str]:
+    """How far an attempt came, and how long after its reservation."""
+    for stage in ("dispatched", "accepted", "started"):
+        if at_ms := one.get(f"{stage}_at_ms"):
+            yield f"{stage} {at_ms - one['reserved_at_ms']} ms"
+
+
 def _attempt(one: dict[str, Any]) -> tuple[Any, ...]:
     ended = one["ended_at_ms"]
     took = f"{ended - one['reserved_at_ms']} ms" if ended else ""
@@ -52,6 +62,7 @@ def _attempt(one: dict[str, Any]) -> tuple[Any, ...]:
         one["candidates"],
         one["policy"],
         ", ".join(one["reasons"]),
+        ", ".join(_stages(one)),
         one["end"] or "goes on",
         took,
     )

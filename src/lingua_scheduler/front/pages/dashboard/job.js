@@ -54,11 +54,10 @@ const because = reason => {
   return cell ? say("reason.guest", { cell }) : hasWord(`reason.${reason}`) ? say(`reason.${reason}`) : reason;
 };
 
-/** What an attempt went through: of the last one each stage is kept, of those before it when they began and ended. */
+/** What an attempt went through, the wait before it first: each stage that it came to. */
 const spansOf = (attempt, job) => {
   const end = attempt.ended_at_ms || job.timings.ended_at_ms || serverNow.value;
-  const isLast = attempt.attempt_id === job.attempt_id;
-  const times = isLast ? STAGES.map(name => [name, job.timings[`${name}_at_ms`]]).filter(([, at]) => at) : [["attempt", attempt.reserved_at_ms]];
+  const times = STAGES.map(name => [name, attempt[`${name}_at_ms`]]).filter(([, at]) => at);
   const spans = times.map(([name, at], place) => [name, at, times[place + 1]?.[1] ?? end]);
   return attempt.wait ? [["waiting", attempt.wait.since_ms, attempt.wait.until_ms], ...spans] : spans;
 };
