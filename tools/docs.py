@@ -98,10 +98,16 @@ An event has an `id` (give the last one as `after`, and you get what came since)
 did also has `who` (the name of his credential, never the token; empty if there are no tokens), `where` he came from
 and the `outcome`: `ok` or the code of the refusal. Names come from nodes and callers: they are text, never markup.
 
-What a script did is told by whoever got its answer, or took it out of the outbox. How nodes and pairs stand is
-compared at every look at the fleet (`loops.snapshot_interval_ms`), so what came and went between two looks is not told,
-and of more than ten at once there is one event for all. Of what several instances see one event is kept. That a mark
-has ended is told by the instance that made it; if that has ended, it is not told: the mark ends all the same."""
+What a script did is told by whoever got its answer, or took it out of the outbox: that a node is suspect, is trusted
+again, rests, was lost or cut off is said by the script that decided it, with its reason, at the moment at which it was
+so. That nodes are silent or have rested, and how pairs stand, is compared at every look at the fleet
+(`loops.snapshot_interval_ms`): what came and went between two looks is not told. Of what several instances see one
+event is kept. That a mark has ended is told by the instance that made it; if that has ended, it is not told: the mark
+ends all the same.
+
+Of more than ten of a kind within a second, of nodes or of pairs, the others are told together, a hundred at most in one
+event: `each` names all of them, and what is said of each. `?about=` asks for what happened to one, alone or with
+others."""
 
 STATES_INTRO: Final = """\
 A job begins as `{start}` and ends in exactly one of {ends}. An end is final. Any

@@ -42,7 +42,7 @@ from lingua_scheduler.logs.levels import Levels
 from lingua_scheduler.loops.auditor import Auditor
 from lingua_scheduler.loops.broadcaster import Broadcaster
 from lingua_scheduler.loops.catalog_refresher import CatalogRefresher
-from lingua_scheduler.loops.chronicler import Chronicler
+from lingua_scheduler.loops.chronicler import FOR_PEOPLE, Chronicler
 from lingua_scheduler.loops.keeper import Keeper
 from lingua_scheduler.loops.marker import Marker
 from lingua_scheduler.loops.postman import Postman
@@ -172,6 +172,9 @@ async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[Tender]:
     async def hear(event: Event) -> None:
         if event.kind == "stranded":
             await guests.seek(event)
+            return
+        if event.kind in FOR_PEOPLE:
+            app.chronicler.hear(event)
             return
         app.submitter.hear(event)
         await hand_over(event)

@@ -16,6 +16,7 @@ from lingua_scheduler.core.reasons import SPECIAL
 from lingua_scheduler.flows.bury import bury
 from lingua_scheduler.protocol.errors import CloseCode
 from tests.browser.test_pages import WIDTHS, faults
+from tests.contract.test_events import fail
 from tests.contract.test_snapshot import has_looked
 from tests.support.house import House, eventually
 from tests.support.people import PATIENCE_S
@@ -138,6 +139,65 @@ async def test_the_page_of_a_node_shows_its_work_and_its_events_and_leads_to_its
     await shown.locator("[data-act=cancel]").click()
     await yes(page)
     assert (await house.ended(job["job_id"]))["state"] == "CANCELLED"
+
+
+async def test_each_step_of_a_node_is_told_with_its_reason_in_the_feed_and_on_its_page(
+    house: House, visitor: Visitor
+) -> None:
+    async with house.node("n1") as node:
+        await node.register()
+        await node.is_ready()
+        for _ in range(3):
+            last = await fail(node, house)
+        house.serving.desk.marker.saw("n1", EVIL, "asr")
+        for number in range(20):
+            await house.post("/v1/node/register", NODE | {"node_id": f"m{number:02}"})
+        page = await visitor.open(f"{house.url}/dashboard?node=n1")
+        why = f"3 of its last 5 jobs failed; the last, {last}: the node refused or failed it"
+        shown = page.locator("[data-page=n1]")
+        for where in (shown, page.locator(".feed").first):
+            await expect(where.locator("[data-kind=node_suspect]").first).to_contain_text(why)
+            marked = where.locator("[data-kind=node_marked]").first
+            await expect(marked).to_contain_text(f"{EVIL}: MODEL_NOT_AVAILABLE, for 60 s")
+        # What is said of each of many is not lost.
+        many = page.locator(".feed [data-kind=node_joined] details").first
+        await many.locator("summary").click()
+        await expect(many).to_contain_text("m19 it serves 1 pairs")
+        await page.goto(f"{house.url}/dashboard?node=m19&lang=zh")
+        await expect(page.locator("[data-page=m19] [data-kind=node_joined]")).to_contain_text("m19 服务 1 个语言对")
+        assert await page.evaluate("window.hacked") is None
+        node.cut()
+    lost = page.locator(".feed [data-kind=node_lost]").first
+    await expect(lost).to_contain_text("连接已关闭，未能及时回来")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "3 of its last 5 jobs failed; the last was c0.1: ack_timeout",
+        "3 of its last 5 jobs failed; the last was lost",
+        "for 1.5 s: it said that it has too much to do",
+        "for 0.5 s: a job could not be sent to it",
+        "for 2.0 s: it comes and goes",
+        "its connection was closed, and it did not come back in time",
+        "nothing was heard of it for too long",
+        "nothing was heard of it for 36 s",
+        "it did not confirm that it stopped c0.1",
+        "it could not say whether it stopped c0.1",
+        "c0.1: run_timeout",
+        "the whole node: MODEL_NOT_AVAILABLE, for 60 s",
+        "its nodes: 1 draining, 2 silent",
+        "its nodes have left",
+        "2 of its 3 living nodes are suspect",
+        "1 of its 1 nodes are given jobs",
+        "it was suspect",
+    ],
+)
+async def test_every_reason_of_an_event_is_said_in_chinese(house: House, visitor: Visitor, said: str) -> None:
+    page = await visitor.open(f"{house.url}/dashboard?lang=zh")
+    words = await page.evaluate("said => import('/assets/dashboard/phrases.js').then(one => one.inWords(said))", said)
+    assert sorted(re.findall(r"[\d.]+\d", words)) == sorted(re.findall(r"[\d.]+\d", said))
+    assert re.search("[A-Za-z]", re.sub(r"c0\.1|MODEL_NOT_AVAILABLE", "", words)) is None, words
 
 
 async def test_a_job_shows_its_life_attempt_by_attempt_and_why_it_did_not_get_through(

@@ -14,6 +14,7 @@ from lingua_scheduler.core.errors import LinguaError
 from lingua_scheduler.flows.register import register
 from lingua_scheduler.flows.route import route
 from lingua_scheduler.operate.cli import app
+from tests.contract.test_events import fail
 from tests.support.house import LINGUA, eventually
 from tests.support.people import PATIENCE_S
 
@@ -63,6 +64,43 @@ async def refused(lingua: Lingua, *words: str) -> str:
     result = await lingua(*words)
     assert isinstance(result.exception, LinguaError), result.output
     return str(result.exception)
+
+
+async def test_a_node_is_shown_with_what_happened_to_it_and_why(house: House, lingua: Lingua) -> None:
+    async with house.node("n1") as node:
+        await node.register()
+        await node.is_ready()
+        for _ in range(3):
+            last = await fail(node, house)
+        house.serving.desk.marker.saw("n1", "whisper", "asr")
+
+        async def is_told() -> bool:
+            kinds = {event["kind"] for event in (await told(lingua, "nodes", "show", "n1"))["events"]}
+            return {"node_suspect", "node_marked"} <= kinds
+
+        await eventually(is_told)
+        text = await shown(lingua, "nodes", "show", "n1")
+    assert "3 of its last 5 jobs" in text
+    assert f"the last was {last}: failed" in text.replace("\n", "")
+    assert "whisper: MODEL_NOT_AVAILABLE, for 60 s" in text
+    assert "whisper for another" in text
+    assert "node_suspect" in await shown(lingua, "events", "--about", "n1")
+    assert "node_suspect" not in await shown(lingua, "events", "--about", "n2")
+
+
+async def test_of_many_at_once_every_name_has_its_line(house: House, lingua: Lingua) -> None:
+    for number in range(14):
+        await house.post("/v1/node/register", NODE | {"node_id": f"n{number}"})
+
+    async def are_told() -> bool:
+        return any("each" in event for event in (await told(lingua, "events"))["events"])
+
+    await eventually(are_told)
+    text = await shown(lingua, "events")
+    assert "n10 and 3 more" in text
+    assert [line.split()[0] for line in text.splitlines() if line.startswith(" ")] == ["n10", "n11", "n12", "n13"]
+    assert "n12" in await shown(lingua, "nodes", "show", "n12")
+    assert "it serves 1 pairs" in await shown(lingua, "events", "--about", "n12")
 
 
 async def test_nodes_are_listed_and_shown(house: House, lingua: Lingua) -> None:

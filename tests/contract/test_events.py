@@ -38,13 +38,14 @@ async def until(house: House, kind: str, number: int = 1) -> list[dict[str, Any]
     return found
 
 
-async def fail(node: Node, house: House) -> None:
-    """The node gets a job, and fails it."""
+async def fail(node: Node, house: House) -> str:
+    """The node gets a job, and fails it; says which."""
     submitted = await house.dispatch(options={"timeout_ms": 60_000})
     job = await node.job(job_id=submitted["job_id"])
     await node.result(job, success=False, error={"code": "BROKEN", "message": "no"})
     await house.post("/v1/job/cancel", {"job_id": job["job_id"]})
     await node.next("job_cancel", job_id=job["job_id"])
+    return str(job["job_id"])
 
 
 async def test_a_node_that_joins_and_leaves_is_told_of(house: House) -> None:
@@ -110,9 +111,12 @@ async def test_a_node_that_fails_becomes_suspect_with_its_reason_and_heals(house
         await node.is_ready()
         await house.stats()
         for _ in range(3):
-            await fail(node, house)
+            last = await fail(node, house)
         (suspect,) = await until(house, "node_suspect")
-        assert (suspect["about"], suspect["detail"]) == ("n1", "3 of its last 5 jobs failed")
+        assert (suspect["about"], suspect["detail"]) == (
+            "n1",
+            f"3 of its last 5 jobs failed; the last was {last}: failed",
+        )
         # All of its pairs have nobody but a suspect.
         assert len(await until(house, "pair_panic", 4)) == 4
         for _ in range(3):
@@ -172,7 +176,7 @@ async def test_a_mark_is_told_and_its_end(server: Server) -> None:
         await house.post("/v1/node/register", NODE)
         house.serving.desk.marker.saw("n1", "whisper", "asr")
         (marked,) = await until(house, "node_marked")
-        assert (marked["about"], marked["detail"]) == ("n1", "whisper")
+        assert (marked["about"], marked["detail"]) == ("n1", "whisper: MODEL_NOT_AVAILABLE, for 0 s")
         (unmarked,) = await until(house, "node_unmarked")
         assert (unmarked["about"], unmarked["detail"]) == ("n1", "whisper")
 
@@ -188,7 +192,35 @@ async def test_a_node_that_rests_is_told_of_for_how_long(house: House) -> None:
         await node.say("job_nack", **ids, node_id="n1", reason="NODE_OVERLOADED", retry_after_ms=60_000)
         (resting,) = await until(house, "node_resting")
         assert resting["about"] == "n1"
-        assert resting["detail"].startswith("for 59.") or resting["detail"] == "for 60.0 s"
+        assert resting["detail"] == "for 60.0 s: it said that it has too much to do"
+
+
+async def test_what_happened_to_one_is_asked_for_alone_or_with_others(house: House) -> None:
+    for number in range(15):
+        await house.post("/v1/node/register", NODE | {"node_id": f"n{number}"})
+    await house.post("/v1/nodes/n14/drain", {})
+
+    async def are_told() -> bool:
+        told = (await house.get("/api/v1/events?about=n14"))["events"]
+        return [event["kind"] for event in sorted(told, key=lambda one: str(one["kind"]))] == [
+            "admin_drain",
+            "node_joined",
+        ]
+
+    await eventually(are_told)
+    (together,) = [event for event in await events(house, "node_joined") if "each" in event]
+    assert {"about": "n14", "detail": "it serves 1 pairs"} in together["each"]
+    assert (await house.get("/api/v1/events?about=nobody"))["events"] == []
+    assert len((await house.get("/api/v1/events?about=n14&limit=1"))["events"]) == 1
+
+
+async def test_a_job_that_is_not_accepted_in_time_is_told_of_its_node(server: Server) -> None:
+    async with House(server.url, **{"jobs.reservation_ttl_ms": 1_100}).open() as house:
+        await house.post("/v1/node/register", NODE)
+        job = await house.dispatch()
+        (fenced,) = await until(house, "node_fenced")
+        assert (fenced["about"], fenced["detail"]) == ("n1", f"{job['job_id']}: ack_timeout")
+        await house.post("/v1/job/cancel", {"job_id": job["job_id"]})
 
 
 async def test_a_letter_that_nobody_can_use_is_told_of(server: Server) -> None:

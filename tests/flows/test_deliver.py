@@ -83,7 +83,10 @@ async def test_a_write_that_failed_moves_the_job_to_another_node_at_no_cost(worl
         },
         "leases": {f"n1:{A}:1": GONE, f"n2:{A}:2": HELD},
         "due": {f"j:{A}": T0 + 5_007, "n:n1": T0 + 507},
-        "outbox": {Event("reserved", A, 2, "n2", "2-n2", "", T0 + 7): T0 + 7},
+        "outbox": {
+            Event("reserved", A, 2, "n2", "2-n2", "", T0 + 7): T0 + 7,
+            Event("resting", "", 500, "n1", "1-n1", "undelivered", T0 + 7): T0 + 7,
+        },
     }
 
 
@@ -99,6 +102,7 @@ async def test_a_write_that_failed_with_nobody_else_waits_for_a_node(world: Worl
         "leases": {f"n1:{A}:1": GONE},
         "queue": {queued(A, T0 + 60_000): HELD},
         "due": {f"j:{A}": T0 + 60_000, "n:n1": T0 + 500},
+        "outbox": {Event("resting", "", 500, "n1", "1-n1", "undelivered", T0): T0},
     }
 
 
@@ -123,7 +127,10 @@ async def test_the_eleventh_write_that_fails_is_the_last(world: World) -> None:
         "jobs": {A: {"state": "FAILED", "ended_at_ms": now, "past": told}},
         "leases": {f"n1:{A}:11": GONE},
         "due": {f"j:{A}": FORGET_FROM + now + 120_000, "n:n1": now + 500},
-        "outbox": {Event("ended", A, 11, "n1", "1-n1", "undelivered", now): now},
+        "outbox": {
+            Event("ended", A, 11, "n1", "1-n1", "undelivered", now): now,
+            Event("resting", "", 500, "n1", "1-n1", "undelivered", now): now,
+        },
         "counts": {"FAILED": 1},
     }
 

@@ -90,7 +90,10 @@ async def test_three_tries_and_no_more(world: World) -> None:
         "jobs": {A: {"state": "FAILED", "ended_at_ms": T0 + 7, "past": attempts}},
         "leases": {f"n1:{A}:3": GONE},
         "due": {f"j:{A}": FORGET_FROM + T0 + 120_007, "n:n1": T0 + 5_007},
-        "outbox": {Event("ended", A, 3, "n1", "1-n1", "three", T0 + 7): T0 + 7},
+        "outbox": {
+            Event("ended", A, 3, "n1", "1-n1", "three", T0 + 7): T0 + 7,
+            Event("suspected", "", 3, "n1", "1-n1", f"failed {A}", T0 + 7): T0 + 7,
+        },
         "counts": {"FAILED": 1},
     }
 
@@ -124,6 +127,7 @@ async def test_an_overloaded_node_rests_without_blame(world: World) -> None:
         "leases": {f"n1:{A}:1": GONE},
         "queue": {queued(A, T0 + 60_000): HELD},
         "due": {f"j:{A}": T0 + 60_000, "n:n1": T0 + 307},
+        "outbox": {Event("resting", "", 300, "n1", "1-n1", "overloaded", T0 + 7): T0 + 7},
     }
 
 

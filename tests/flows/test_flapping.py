@@ -106,7 +106,7 @@ async def test_silence_is_counted_when_it_is_final(world: World) -> None:
     lost = {"lost_at_ms": T0 + 45_000, "standing": Standing.lost}
     remembered = {"flaps": 1, "flapped_at_ms": T0 + 45_000, "recent": 1}
     assert changes["nodes"] == {"n1": lost | remembered}
-    assert changes["outbox"] == {Event("lost", "", 0, "n1", "1-n1", "", T0 + 45_000): T0 + 45_000}
+    assert changes["outbox"] == {Event("lost", "", 0, "n1", "1-n1", "silent", T0 + 45_000): T0 + 45_000}
 
 
 async def test_a_new_process_whose_predecessor_was_still_there_is_counted(world: World) -> None:
@@ -153,6 +153,7 @@ async def test_the_third_return_in_a_while_begins_with_a_rest(world: World) -> N
         "nodes": {"n1": {"away_until_ms": 0, "rest_until_ms": T0 + 1_000, "standing": Standing.resting}},
         "standing": {"n1": 20},
         "due": {"n:n1": T0 + 1_000},
+        "outbox": {Event("resting", "", 1_000, "n1", "1-n1", "flapping", T0): T0},
     }
     world.now_ms += 1_000
     _, changes = await watch(world, sweep(world), judged=True)
@@ -313,7 +314,8 @@ class TestSilence:
         answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1"), judged=True)
         assert answer == Beaten("1-n1", Standing.resting, [])
         rests = {"lost_at_ms": 0, "seen_at_ms": now, "rest_until_ms": now + 500, "standing": Standing.resting}
-        assert changes == {"nodes": {"n1": rests}, "standing": {"n1": 20}, "due": {"n:n1": now + 500}}
+        told = {Event("resting", "", 500, "n1", "1-n1", "flapping", now): now}
+        assert changes == {"nodes": {"n1": rests}, "standing": {"n1": 20}, "due": {"n:n1": now + 500}, "outbox": told}
         world.now_ms += 499
         assert await heartbeat(world.engine, CELL, "n1") == Beaten("1-n1", Standing.resting, [])
         world.now_ms += 1

@@ -312,7 +312,7 @@ async def test_we_may_be_deaf_but_not_for_ever(make_world: MakeWorld) -> None:
         },
         "standing": dict.fromkeys(quiet, 24),
         "due": {f"n:{node_id}": GONE_FROM + now + 3_600_000 for node_id in quiet},
-        "outbox": {Event("lost", "", 0, node_id, epoch, "", now): now for node_id, epoch in await epochs(world)},
+        "outbox": {Event("lost", "", 0, node_id, epoch, "silent", now): now for node_id, epoch in await epochs(world)},
     }
 
 

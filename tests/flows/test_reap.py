@@ -253,7 +253,7 @@ async def test_a_node_whose_socket_stays_closed_for_its_grace_is_lost(
     assert changes.pop("jobs")[A]["past"] == expected.pop("past")
     expected["nodes"]["n1"] |= {"standing": Standing.lost, "lost_at_ms": now}
     expected["due"]["n:n1"] = GONE_FROM + now + 3_600_000 + 60_000
-    expected["outbox"][Event("lost", "", 0, "n1", "1-n1", "", now)] = now
+    expected["outbox"][Event("lost", "", 0, "n1", "1-n1", "closed", now)] = now
     assert changes == expected | {"standing": {"n1": 16 + Standing.lost}}
 
 
@@ -290,7 +290,7 @@ async def test_a_silent_node_is_stale_first_and_lost_later(world: World) -> None
         "nodes": {"n1": {"standing": Standing.lost, "lost_at_ms": now}},
         "standing": {"n1": 16 + Standing.lost},
         "due": {"n:n1": GONE_FROM + now + 3_600_000},
-        "outbox": {Event("lost", "", 0, "n1", "1-n1", "", now): now},
+        "outbox": {Event("lost", "", 0, "n1", "1-n1", "silent", now): now},
     }
 
 
@@ -311,7 +311,7 @@ async def test_a_node_looked_at_late_is_stale_first_all_the_same_and_lost_at_the
         "nodes": {"n1": {"standing": Standing.lost, "lost_at_ms": now}},
         "standing": {"n1": 16 + Standing.lost},
         "due": {"n:n1": GONE_FROM + now + 3_600_000},
-        "outbox": {Event("lost", "", 0, "n1", "1-n1", "", now): now},
+        "outbox": {Event("lost", "", 0, "n1", "1-n1", "silent", now): now},
     }
 
 

@@ -55,7 +55,10 @@ async def test_the_third_failure_of_five_puts_a_node_under_suspicion(world: Worl
         "jobs": {A: {"state": "FAILED", "ended_at_ms": T0, "past": blamed}},
         "leases": {f"n1:{A}:1": GONE},
         "due": {f"j:{A}": FORGET_FROM + T0 + 120_000, "n:n1": T0 + 5_000},
-        "outbox": {Event("ended", A, 1, "n1", "1-n1", "broken", T0): T0},
+        "outbox": {
+            Event("ended", A, 1, "n1", "1-n1", "broken", T0): T0,
+            Event("suspected", "", 3, "n1", "1-n1", f"failed {A}", T0): T0,
+        },
         "counts": {"FAILED": 3},
     }
 
@@ -402,3 +405,38 @@ class TestSuspicionAndWhatElseIsSaidOfANode:
         assert (changes["standing"], changes["room"]) == ({"n1": 19}, {1: 0})
         await keep_alive(world, "n1")
         assert (await node(world)).standing == Standing.suspect_full
+
+
+async def test_each_step_into_suspicion_and_out_of_it_is_told_once_with_its_reason(world: World) -> None:
+    await join(world)
+    for number, ends in enumerate("xxxx..."):
+        job_id = f"{CELL}.{number}"
+        # One under suspicion is probed when its time has come.
+        world.now_ms += 10_000
+        await keep_alive(world, "n1")
+        await place(world, job_id, limits=ONE_TRY)
+        if ends == "x":
+            await fail(world.engine, job_id, 1, "n1", reason="broken")
+        else:
+            await done(world.engine, job_id, 1, "n1")
+    told = [event for event, _ in (await world.cell()).outbox if event.kind in {"suspected", "trusted"}]
+    assert [(event.kind, event.node, event.attempt, event.detail) for event in told] == [
+        ("suspected", "n1", 3, f"failed {CELL}.2"),
+        ("trusted", "n1", 0, ""),
+    ]
+
+
+async def test_of_a_node_that_rests_it_is_told_once_until_the_rest_is_over(world: World) -> None:
+    await join(world, max_concurrent_jobs=4)
+    for number in range(3):
+        await place(world, f"{CELL}.{number}", limits=ONE_TRY)
+    busy: dict[str, Any] = {"reason": "busy", "overloaded": True, "retry_after_ms": 300}
+    for number in range(2):
+        await fail(world.engine, f"{CELL}.{number}", 1, "n1", **busy)
+    world.now_ms += 301
+    await fail(world.engine, f"{CELL}.2", 1, "n1", **busy)
+    told = [event for event, _ in (await world.cell()).outbox if event.kind == "resting"]
+    assert [(event.attempt, event.detail, event.at_ms) for event in told] == [
+        (300, "overloaded", T0),
+        (300, "overloaded", T0 + 301),
+    ]

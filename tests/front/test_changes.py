@@ -66,20 +66,22 @@ async def test_the_first_look_tells_nothing_for_nobody_knows_how_it_was(onlooker
     assert await onlooker.see(pools, n1=Standing.suspect, n2=Standing.stale) == []
     # But it is remembered.
     pools = [pool("en:zh", available=1), pool("zh:en", available=1)]
-    assert await onlooker.see(pools, n1=Standing.available, n2=Standing.stale) == [
-        ("pair_served", "zh:en", ""),
-        ("pair_calm", "en:zh", ""),
-        ("node_healed", "n1", "it was suspect"),
+    assert await onlooker.see(pools, n1=Standing.available, n2=Standing.available) == [
+        ("pair_served", "zh:en", "1 of its 1 nodes are given jobs"),
+        ("pair_calm", "en:zh", "0 of its 1 living nodes are suspect"),
+        ("node_healed", "n2", "it was silent"),
     ]
 
 
 async def test_a_node_is_as_it_was_while_it_drains_or_is_not_ready(onlooker: Onlooker) -> None:
     await onlooker.see(n1=Standing.full)
     assert await onlooker.see(n1=Standing.available) == []
-    assert await onlooker.see(n1=Standing.suspect_full) == [("node_suspect", "n1", "")]
-    for standing in (Standing.draining, Standing.suspect, Standing.not_ready):
+    # That it is suspect, and is not any more, is told by its cell.
+    assert await onlooker.see(n1=Standing.suspect_full) == []
+    assert await onlooker.see(n1=Standing.stale) == [("node_silent", "n1", "")]
+    for standing in (Standing.draining, Standing.not_ready):
         assert await onlooker.see(n1=standing) == []
-    assert await onlooker.see(n1=Standing.available) == [("node_healed", "n1", "it was suspect")]
+    assert await onlooker.see(n1=Standing.suspect) == [("node_healed", "n1", "it was silent")]
     # That it is lost is told by its cell.
     assert await onlooker.see(n1=Standing.lost) == []
     assert await onlooker.see(n1=Standing.available) == [("node_healed", "n1", "it was lost")]
@@ -88,28 +90,43 @@ async def test_a_node_is_as_it_was_while_it_drains_or_is_not_ready(onlooker: Onl
 async def test_a_node_that_comes_was_well_until_then(onlooker: Onlooker) -> None:
     await onlooker.see()
     assert await onlooker.see(n1=Standing.available) == []
-    assert await onlooker.see(n1=Standing.available, n2=Standing.resting) == [("node_resting", "n2", "")]
+    assert await onlooker.see(n1=Standing.available, n2=Standing.stale) == [("node_silent", "n2", "")]
     assert await onlooker.see(n1=Standing.available) == []
 
 
-async def test_of_many_at_once_there_is_one_notice(onlooker: Onlooker) -> None:
-    names = [f"n{number:02}" for number in range(11)]
+async def test_that_a_node_rests_is_told_by_its_cell_and_that_it_has_rested_here(onlooker: Onlooker) -> None:
+    await onlooker.see(n1=Standing.available)
+    assert await onlooker.see(n1=Standing.resting) == []
+    assert await onlooker.see(n1=Standing.available) == [("node_healed", "n1", "it was resting")]
+
+
+async def test_of_many_at_once_each_is_told_alone_or_with_others(onlooker: Onlooker) -> None:
+    names = [f"n{number:03}" for number in range(250)]
     await onlooker.see(None, **dict.fromkeys(names, Standing.available))
-    (told,) = await onlooker.see(None, **dict.fromkeys(names, Standing.stale))
-    assert told == ("node_silent", "many nodes", f"11 nodes: {', '.join(names)}")
-    assert len(await onlooker.see(None, **dict.fromkeys(names[:10], Standing.available))) == 10
+    await onlooker.see(None, **dict.fromkeys(names, Standing.stale))
+    async with onlooker.chronicler:
+        pass
+    feed = await read_feed(onlooker.world.engine, limit=1_000)
+    assert not isinstance(feed, Refusal)
+    told = [about for _, notice in feed for about, _ in (notice.each or [(notice.about, "")])]
+    assert (sorted(told), len(feed)) == (names, 10 + 3)
 
 
 async def test_a_pair_is_empty_when_nobody_living_serves_it_and_served_when_somebody_does(onlooker: Onlooker) -> None:
     await onlooker.see([pool("en:zh", full=1), pool("zh:en", available=1)])
-    assert await onlooker.see([pool("en:zh", draining=1)]) == [("pair_empty", "en:zh", ""), ("pair_empty", "zh:en", "")]
+    assert await onlooker.see([pool("en:zh", draining=1)]) == [
+        ("pair_empty", "en:zh", "its nodes: 1 draining"),
+        ("pair_empty", "zh:en", "its nodes have left"),
+    ]
     # A pair that is new was not empty before.
     pools = [pool("en:zh", resting=1), pool("fr:en", available=1)]
-    assert await onlooker.see(pools) == [("pair_served", "en:zh", "")]
+    assert await onlooker.see(pools) == [("pair_served", "en:zh", "1 of its 1 nodes are given jobs")]
 
 
 async def test_suspicion_does_not_count_where_more_than_half_are_suspect(onlooker: Onlooker) -> None:
     await onlooker.see([pool("en:zh", available=2)])
     assert await onlooker.see([pool("en:zh", available=1, suspect=1)]) == []
-    assert await onlooker.see([pool("en:zh", available=1, suspect_full=2)]) == [("pair_panic", "en:zh", "")]
-    assert await onlooker.see([pool("en:zh", full=1, suspect=1, lost=5)]) == [("pair_calm", "en:zh", "")]
+    told = await onlooker.see([pool("en:zh", available=1, suspect_full=2)])
+    assert told == [("pair_panic", "en:zh", "2 of its 3 living nodes are suspect")]
+    told = await onlooker.see([pool("en:zh", full=1, suspect=1, lost=5)])
+    assert told == [("pair_calm", "en:zh", "1 of its 2 living nodes are suspect")]

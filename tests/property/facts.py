@@ -262,11 +262,10 @@ class NodeFacts:
     def flaps(self, rules: Rules) -> int:
         return sum(times * 32**age for age, times in enumerate(self.gone(self.flapped_at, rules)))
 
-    def damp(self, now: int, rules: Rules) -> None:
-        """It is back. Gone three times lately, it rests, and twice as long for each time more."""
+    def damped_ms(self, now: int, rules: Rules) -> int:
+        """It is back. Gone three times lately, it rests for so long, and twice as long for each time more."""
         times = sum(self.gone(now, rules))
-        if times >= 3:
-            self.rest_until = max(self.rest_until, now + min(rules.rest_ms * 2 ** (times - 3), rules.max_rest_ms))
+        return min(rules.rest_ms * 2 ** (times - 3), rules.max_rest_ms) if times >= 3 else 0
 
     def due(self, rules: Rules, used: int) -> int:
         """The next moment, seen from the last look, at which time alone changes something."""

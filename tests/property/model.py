@@ -94,9 +94,9 @@ class Model(JobFlows):
         if before and not goes_on and not node.lost_at:
             if not node.away_until:
                 node.gone_at += (self.now,)
-            node.blame(self.now, self.rules)
+            self.blame(node_id, "died")
         if not goes_on or node.away_until or node.lost_at:
-            node.damp(self.now, self.rules)
+            self.damp(node_id)
         node.word, node.crowded, node.load, node.update = word, crowded, [], ""
         node.own_max, node.acks, node.tells, node.about = max_concurrent_jobs, acks, tells, about
         node.credential, node.connection, node.opened_at = credential, connection, opened_at

@@ -174,6 +174,33 @@ class CellFacts:
     def post(self, kind: str, job_id: str, attempt: int, node_id: str, epoch: str, detail: str) -> None:
         self.outbox[Event(kind, job_id, attempt, node_id, epoch, detail, self.now)] = self.now
 
+    def blame(self, node_id: str, why: str) -> None:
+        """It failed. Who becomes suspect by that is told of, and why."""
+        node = self.nodes[node_id]
+        was_suspect = node.suspect
+        node.blame(self.now, self.rules)
+        if node.suspect and not was_suspect:
+            self.post("suspected", "", sum(node.failed), node_id, node.epoch, why)
+
+    def praise(self, node_id: str, ack_ms: int | None, took_ms: int) -> None:
+        """It did a job. Who is not suspect any more is told of."""
+        node = self.nodes[node_id]
+        was_suspect = node.suspect
+        node.praise(ack_ms, took_ms, self.now)
+        if was_suspect and not node.suspect:
+            self.post("trusted", "", 0, node_id, node.epoch, "")
+
+    def damp(self, node_id: str) -> None:
+        if rest_ms := self.nodes[node_id].damped_ms(self.now, self.rules):
+            self.rest(node_id, rest_ms, "flapping")
+
+    def rest(self, node_id: str, rest_ms: int, why: str) -> None:
+        """It gets nothing for a while; of one that rests already it was told."""
+        node = self.nodes[node_id]
+        if node.rest_until <= self.now:
+            self.post("resting", "", rest_ms, node_id, node.epoch, why)
+        node.rest_until = max(node.rest_until, self.now + rest_ms)
+
     def letters(self) -> list[tuple[Event, int]]:
         """The outbox in the order in which a relay takes it."""
         return sorted(self.outbox.items(), key=lambda entry: (entry[1], pack(entry[0])))

@@ -166,7 +166,7 @@ class JobFlows(Sweep):
             return no(worth)
         job = self.jobs[job_id]
         if job.state == "RESERVED" and not undone and not (unsure and self.nodes[node_id].away_until):
-            self._rest(node_id, self.rules.reconnect_grace_ms)
+            self._rest(node_id, self.rules.reconnect_grace_ms, "undelivered")
             self.move_on(job, "undelivered", "undelivered")
         return Delivered(job.state, job.attempt, job.node, job.epoch, int(job.acks))
 
@@ -218,7 +218,7 @@ class JobFlows(Sweep):
         job = self.jobs[job_id]
         del self.leases[node_id, job_id, attempt_id]
         ack_ms = job.accepted_at - job.reserved_at if job.accepted else None
-        self.nodes[node_id].praise(ack_ms, self.now - max(job.accepted_at, job.reserved_at), self.now)
+        self.praise(node_id, ack_ms, self.now - max(job.accepted_at, job.reserved_at))
         self.nodes[node_id].loaded_at = self.now
         job.result = result
         self.finish(job, "FINISHED", "", result_ttl_ms)
@@ -239,7 +239,7 @@ class JobFlows(Sweep):
         worth, past = self._worth(job_id, attempt_id, node_id, epoch)
         if worth == "CURRENT":
             if overloaded:
-                self._rest(node_id, min(retry_after_ms, self.rules.max_rest_ms) or self.rules.rest_ms)
+                self._rest(node_id, min(retry_after_ms, self.rules.max_rest_ms) or self.rules.rest_ms, "overloaded")
             job = self.jobs[job_id]
             told = self.move_on(job, "overloaded" if overloaded else "failed", reason)
             if job.live:
@@ -250,9 +250,8 @@ class JobFlows(Sweep):
             return Failed(past.next_state, past.next_attempt, False)
         return no("STALE_ATTEMPT" if worth == "FINISHED" else worth)
 
-    def _rest(self, node_id: str, rest_ms: int) -> None:
-        node = self.nodes[node_id]
-        node.rest_until = max(node.rest_until, self.now + rest_ms)
+    def _rest(self, node_id: str, rest_ms: int, why: str) -> None:
+        self.rest(node_id, rest_ms, why)
         self.judge(node_id)
         self.watch(node_id)
 

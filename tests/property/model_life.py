@@ -219,7 +219,7 @@ class JobLife(CellFacts):
         heard = node.lost_at and node.seen_at >= node.lost_at and not node.away_until
         if heard and not self.leases_of(node_id, fenced=True):
             node.lost_at = 0
-            node.damp(self.now, self.rules)
+            self.damp(node_id)
             return True
         return False
 
@@ -238,7 +238,7 @@ class JobLife(CellFacts):
             del self.leases[lease]
             node.loaded_at = self.now
         if CAUSE[cause].blames:
-            node.blame(self.now, self.rules)
+            self.blame(job.node, f"{cause} {job.ticket.job}")
             if node.suspect:
                 self.judge(job.node)
                 self.watch(job.node)

@@ -197,9 +197,9 @@ class Sweep(JobLife):
                     node.unfinished_at = now + 1_000
                     return 0
                 node.gone_at += (now,)
-            node.blame(now, self.rules)
+            self.blame(node_id, "lost")
             node.lost_at = now
-            self.post("lost", "", 0, node_id, node.epoch, "")
+            self.post("lost", "", 0, node_id, node.epoch, "closed" if node.away_until else "silent")
         self.judge(node_id)
         moved = min(limit, len(self.leases_of(node_id, fenced=False)))
         self.take_away(node_id, "lost_early", "lost", limit)

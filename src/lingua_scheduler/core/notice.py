@@ -19,6 +19,9 @@ LOOKED_BACK: Final = 200
 MAX_DETAIL_CHARS: Final = 300
 _MAX_WORD_CHARS: Final = 256
 _MAX_MS: Final = 2**53
+#: So many that say the same are one notice at most, and so much is said of each of them.
+MAX_EACH: Final = 100
+MAX_EACH_CHARS: Final = 120
 
 #: What can happen, and what its `about` names.
 KINDS: Final[dict[str, tuple[str, str]]] = {
@@ -30,10 +33,14 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
         "It is given up: its socket stayed closed, or it was silent for too long. Its jobs moved on.",
     ),
     "node_jobs_moved": ("node", "How many jobs it took with it, and how soon others had them."),
+    "node_fenced": ("node", "It did not accept a job in time, or gave no result in time: the job goes to another."),
     "node_cut_off": ("node", "It did not confirm that it stopped a job: it gets nothing until it registers again."),
     "node_forgiven": ("node", "It could not say whether it stopped a job; its slot is free again."),
     "node_suspect": ("node", "Too many of its last jobs failed: it is chosen when nobody else can."),
-    "node_resting": ("node", "It was overloaded, or came and went too often: it gets nothing for a while."),
+    "node_resting": (
+        "node",
+        "It said that it is overloaded, could not be sent a job, or comes and goes: it gets nothing for a while.",
+    ),
     "node_healed": ("node", "It was silent, suspect or resting, and is chosen again."),
     "node_marked": ("node", "A service was seen not to work: no jobs that need it, for `nodes.mark_ttl_ms`."),
     "node_unmarked": ("node", "That is over."),
@@ -70,6 +77,7 @@ class Notice(Record, frozen=True):
 
     `instance` is who noted it. Of an operator's act: `who` did it (his name, never his token), from `where`, and the
     `outcome`: `ok`, or the code of the refusal. `seen`: whoever looks can see it, so that several note the same.
+    `each`: the same happened to all of these at once, and this is said of each.
     """
 
     kind: str
@@ -81,6 +89,7 @@ class Notice(Record, frozen=True):
     where: str = ""
     outcome: str = ""
     seen: bool = False
+    each: tuple[tuple[str, str], ...] = ()
 
 
 def check_notice(value: object) -> Notice:
@@ -93,4 +102,9 @@ def check_notice(value: object) -> Notice:
         check_text(name, getattr(value, name), _MAX_WORD_CHARS)
     check_text("detail", value.detail, MAX_DETAIL_CHARS)
     check_int("at_ms", value.at_ms, 0, _MAX_MS)
+    if len(value.each) > MAX_EACH:
+        raise Invalid("each must not be more")
+    for about, detail in value.each:
+        check_text("about", about, _MAX_WORD_CHARS)
+        check_text("detail", detail, MAX_EACH_CHARS)
     return value

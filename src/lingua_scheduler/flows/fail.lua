@@ -15,7 +15,7 @@ for i = 3, #ARGV do
   if verdict == "CURRENT" then
     if overloaded and job[JOB.cell] == "" then
       local rest_ms = retry_after_ms > 0 and math.min(retry_after_ms, rules[RULE.max_rest_ms]) or rules[RULE.rest_ms]
-      rest(node_id, node_at(node_id), rest_ms, now, rules)
+      rest(node_id, node_at(node_id), rest_ms, "overloaded", now, rules)
     end
     entry = move_on(job_id, job, overloaded and CAUSE.overloaded or CAUSE.failed, reason, now, rules)
     answer = { "MOVED", entry[PAST_ATTEMPT.next_state], entry[PAST_ATTEMPT.next_attempt], false }

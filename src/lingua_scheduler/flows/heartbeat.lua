@@ -82,7 +82,7 @@ for i = 3, #ARGV, 2 do
       end
     end
     node[NODE.ceiling] = math.max(node[NODE.max], node[NODE.used])
-    come_back(node, now, rules)
+    come_back(node_id, node, now, rules)
     restand(node, now, rules)
     put_node(node_id, node)
     -- A lost node that only goes on beating is forgotten in its time.

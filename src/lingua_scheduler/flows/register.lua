@@ -141,10 +141,10 @@ for i = 3, #ARGV do
       if node[NODE.away_until_ms] == 0 then
         flap(node, now, rules)
       end
-      blame(node, now, rules)
+      blame(node_id, node, "died", now, rules)
     end
     if not goes_on or node[NODE.away_until_ms] > 0 or node[NODE.lost_at_ms] > 0 then
-      damp(node, now, rules)
+      damp(node_id, node, now, rules)
     end
     local was_cut_off, was_away, left = node[NODE.cut_off] == 1, node[NODE.away_until_ms] > 0, node[NODE.group]
     node[NODE.own_max], node[NODE.reported], node[NODE.acks], node[NODE.tells] = max, reported, acks, tells

@@ -22,7 +22,7 @@ for i = 3, #ARGV do
       local node = job[JOB.cell] == "" and node_at(node_id)
       if not (unsure and node and node[NODE.away_until_ms] > 0) then
         if node then
-          rest(node_id, node, rules[RULE.reconnect_grace_ms], now, rules)
+          rest(node_id, node, rules[RULE.reconnect_grace_ms], "undelivered", now, rules)
         end
         entry = move_on(job_id, job, CAUSE.undelivered, "undelivered", now, rules)
       end

@@ -16,11 +16,11 @@ local function judge(node_id, guest, how)
   if how == "done" then
     -- include: praise
     local job = NEW.job
-    job[JOB.reserved_at_ms] = guest[GUEST.hosted_at_ms]
+    job[JOB.node], job[JOB.reserved_at_ms] = node_id, guest[GUEST.hosted_at_ms]
     praise(node, job, now)
   elseif how == "overloaded" or how == "undelivered" then
     -- include: rest
-    rest(node_id, node, rules[how == "overloaded" and RULE.rest_ms or RULE.reconnect_grace_ms], now, rules)
+    rest(node_id, node, rules[how == "overloaded" and RULE.rest_ms or RULE.reconnect_grace_ms], how, now, rules)
   end
 end
 

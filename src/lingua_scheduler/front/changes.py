@@ -1,7 +1,7 @@
-"""What is different from the last look at the fleet: nodes that are suspect, rest or are silent, pairs without a node.
+"""What is different from the last look at the fleet: nodes that are silent or well again, pairs without a node.
 
 It costs the engine nothing: the look is the one that is shown. Every instance compares for itself; of what several
-see one notice stays.
+see one notice stays. What a script decides (who is suspect, rests or is lost), it says itself.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
-from lingua_scheduler.core.health import WINDOW, failures
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.front.problems import stand_of
 from lingua_scheduler.views.job import read_job
 from lingua_scheduler.views.node import read_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
 
     from lingua_scheduler.core.records import Event
     from lingua_scheduler.front.directory import Directory
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 _STATES: Final = {
     Standing.available: "well",
     Standing.full: "well",
-    Standing.suspect: "suspect",
-    Standing.suspect_full: "suspect",
+    Standing.suspect: "well",
+    Standing.suspect_full: "well",
     Standing.resting: "resting",
     Standing.stale: "silent",
     Standing.lost: "lost",
 }
 _SUSPECT: Final = ("suspect", "suspect_full")
-#: More than these at once are one notice: nobody reads a hundred that say the same.
-_MOST: Final = 10
+#: So many nodes are looked at at once for why they are as they are.
+_AT_ONCE: Final = 100
 #: What became of a lost node's jobs is looked at after so long; of more nodes than these at once it is not told.
 _MOVED_MS: Final = 1_000
 _MAX_LOST: Final = 100
@@ -65,7 +65,9 @@ class Changes:
 
     def marked(self, node_id: str, service: str, until_ms: int) -> None:
         """A service was marked: it is told, and so is the end of it."""
-        self._chronicler.note("node_marked", node_id, service or "the whole node")
+        left_s = max(0, until_ms - self._chronicler.now_ms) / 1000
+        said = f"{service or 'the whole node'}: MODEL_NOT_AVAILABLE, for {left_s:.0f} s"
+        self._chronicler.note("node_marked", node_id, said)
         if len(self._marks) < _MAX_MARKS:
             self._marks[node_id, service] = until_ms
 
@@ -105,24 +107,21 @@ class Changes:
         return changed
 
     async def _tell_nodes(self, state: str, names: list[tuple[str, str]], now_ms: int) -> None:
-        kind = "node_healed" if state == "well" else f"node_{state}"
-        if len(names) > _MOST:
-            self._fold(kind, "nodes", (node_id for node_id, _ in names), now_ms)
-            return
-        for node_id, was in names:
-            detail = f"it was {was}" if state == "well" else await self._why(node_id, state, now_ms)
-            self._chronicler.note(kind, node_id, detail, at_ms=now_ms, seen=True)
+        if state == "well":
+            for node_id, was in names:
+                self._chronicler.note("node_healed", node_id, f"it was {was}", at_ms=now_ms, seen=True)
+        elif state == "silent":
+            for part in range(0, len(names), _AT_ONCE):
+                few = [node_id for node_id, _ in names[part : part + _AT_ONCE]]
+                told = await asyncio.gather(*(self._silence(node_id, now_ms) for node_id in few))
+                for node_id, said in zip(few, told, strict=True):
+                    self._chronicler.note("node_silent", node_id, said, at_ms=now_ms, seen=True)
 
-    async def _why(self, node_id: str, state: str, now_ms: int) -> str:
+    async def _silence(self, node_id: str, now_ms: int) -> str:
         node = await self._read(node_id)
         if isinstance(node, Refusal):
             return ""
-        record = node.record
-        if state == "suspect":
-            return f"{failures(record)} of its last {WINDOW} jobs failed"
-        if state == "resting":
-            return f"for {max(record.rest_until_ms - now_ms, 0) / 1000:.1f} s"
-        return f"nothing was heard of it for {max(now_ms - record.seen_at_ms, 0) / 1000:.0f} s"
+        return f"nothing was heard of it for {max(now_ms - node.record.seen_at_ms, 0) / 1000:.0f} s"
 
     async def _what_became(self, lost_at_ms: int, attempts: list[tuple[str, int]]) -> str:
         """How many jobs have another attempt, and how soon they had it; the others wait, or have ended."""
@@ -137,31 +136,27 @@ class Changes:
         return f"{len(after_ms)} of its {len(attempts)} jobs went to others{soon}"
 
     def _compare_pairs(self, fleet: Fleet, *, is_first: bool) -> None:
+        pools = {pool.pair: pool for pool in fleet.pools}
         living = {pool.pair for pool in fleet.pools if pool.living}
         panic = {pool.pair for pool in fleet.pools if _is_panic(pool)}
         if is_first:
-            self._empty = {pool.pair for pool in fleet.pools} - living
+            self._empty = pools.keys() - living
             self._living, self._panic = living, panic
             return
         # Of a pair that nobody served before it is not told that it is served: its nodes are new, and told of.
-        self._tell_pairs("pair_empty", self._living - living, fleet.now_ms)
-        self._tell_pairs("pair_served", self._empty & living, fleet.now_ms)
-        self._tell_pairs("pair_panic", panic - self._panic, fleet.now_ms)
-        self._tell_pairs("pair_calm", self._panic - panic, fleet.now_ms)
+        self._tell_pairs("pair_empty", self._living - living, fleet.now_ms, pools, _who_is_left)
+        self._tell_pairs("pair_served", self._empty & living, fleet.now_ms, pools, _who_lives)
+        self._tell_pairs("pair_panic", panic - self._panic, fleet.now_ms, pools, _who_is_suspect)
+        self._tell_pairs("pair_calm", self._panic - panic, fleet.now_ms, pools, _who_is_suspect)
         self._empty = (self._empty | self._living) - living
         self._living, self._panic = living, panic
 
-    def _tell_pairs(self, kind: str, pairs: set[str], now_ms: int) -> None:
-        if len(pairs) > _MOST:
-            self._fold(kind, "pairs", sorted(pairs), now_ms)
-            return
+    def _tell_pairs(
+        self, kind: str, pairs: set[str], now_ms: int, pools: dict[str, Pool], why: Callable[[Pool], str]
+    ) -> None:
         for pair in sorted(pairs):
-            self._chronicler.note(kind, pair, at_ms=now_ms, seen=True)
-
-    def _fold(self, kind: str, what: str, names: Iterable[str], now_ms: int) -> None:
-        named = list(names)
-        said = f"{len(named)} {what}: {', '.join(named)}"
-        self._chronicler.note(kind, f"many {what}", said, at_ms=now_ms, seen=True)
+            said = why(pools[pair]) if pair in pools else "its nodes have left"
+            self._chronicler.note(kind, pair, said, at_ms=now_ms, seen=True)
 
     async def _end_marks(self, now_ms: int) -> None:
         over = [marked for marked, until_ms in self._marks.items() if now_ms >= until_ms]
@@ -181,7 +176,23 @@ class Changes:
         return await self._directory.at_home(node_id, lambda cell: read_node(engine, cell, node_id))
 
 
+def _suspects(pool: Pool) -> int:
+    return sum(pool.standing[name] for name in _SUSPECT)
+
+
 def _is_panic(pool: Pool) -> bool:
     """As the cell judges it: more of its living nodes are suspect than not."""
-    suspect = sum(pool.standing[name] for name in _SUSPECT)
-    return suspect > pool.living - suspect
+    return _suspects(pool) > pool.living - _suspects(pool)
+
+
+def _who_is_suspect(pool: Pool) -> str:
+    return f"{_suspects(pool)} of its {pool.living} living nodes are suspect"
+
+
+def _who_lives(pool: Pool) -> str:
+    return f"{pool.living} of its {pool.nodes} nodes are given jobs"
+
+
+def _who_is_left(pool: Pool) -> str:
+    """How the nodes of a pair stand, none of which is given jobs."""
+    return f"its nodes: {', '.join(stand_of(pool.standing))}"

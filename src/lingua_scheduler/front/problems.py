@@ -12,7 +12,7 @@ from lingua_scheduler.core.clock import AWAY_MS
 from lingua_scheduler.core.records import Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.views.fleet import Fleet
@@ -24,7 +24,7 @@ MAX_PROBLEMS: Final = 20
 _STALE: Final = 3
 #: So many pairs are named.
 _NAMED: Final = 5
-_WORDS: Final = {Standing.stale: "silent"}
+_WORDS: Final = {"stale": "silent"}
 
 
 def problems_now(desk: Desk, age_ms: int) -> Iterator[str]:
@@ -60,12 +60,17 @@ def _idle(fleet: Fleet) -> Iterator[str]:
         yield "no node has registered"
     elif not fleet.slots.free:
         stand = Counter(
-            _WORDS.get(node.standing, node.standing.name.replace("_", " "))
+            node.standing.name
             if node.group or node.standing not in {Standing.available, Standing.suspect}
             else "without a pair"
             for node in fleet.nodes
         )
-        yield f"no node can take a job now: {', '.join(f'{number} {word}' for word, number in stand.most_common())}"
+        yield f"no node can take a job now: {', '.join(stand_of(dict(stand.most_common())))}"
+
+
+def stand_of(standing: Mapping[str, int]) -> list[str]:
+    """How many nodes stand how, in words."""
+    return [f"{number} {_WORDS.get(name, name.replace('_', ' '))}" for name, number in standing.items() if number]
 
 
 def _unserved(pools: Sequence[Pool]) -> Iterator[str]:

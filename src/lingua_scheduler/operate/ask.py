@@ -95,9 +95,10 @@ class Operator:
         said = self._ask("POST", "/api/v1/link", {"read_only": read_only})
         return said | {"url": self._address.http(said["path"])}
 
-    def events(self, after: str, limit: int) -> dict[str, Any]:
-        """What happened to the fleet after that event; after none: the last."""
-        return self._ask("GET", f"/api/v1/events?{urlencode({'after': after, 'limit': str(limit)})}")
+    def events(self, after: str, limit: int, about: str | None = None) -> dict[str, Any]:
+        """What happened to the fleet, or to one, after that event; after none: the last."""
+        asked = {"after": after, "limit": str(limit)} | ({} if about is None else {"about": about})
+        return self._ask("GET", f"/api/v1/events?{urlencode(asked)}")
 
     def explain_pair(self, src: str, tgt: str, *, tts: bool) -> dict[str, Any]:
         """Who could take such a job now: all of the fleet."""

@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     from lingua_scheduler.core.notice import Notice
 
 
+class EachAnswer(Message, frozen=True, kw_only=True):
+    """One of many to which the same happened at once, and what is said of it."""
+
+    about: str
+    detail: str
+
+
 class EventAnswer(Message, frozen=True, kw_only=True):
     """One thing: docs/events.md. Of an operator's act: who did it, from where, and `ok` or the code of the refusal."""
 
@@ -22,6 +29,8 @@ class EventAnswer(Message, frozen=True, kw_only=True):
     who: str | None = None
     where: str | None = None
     outcome: str | None = None
+    #: All to which it happened, if these are many.
+    each: list[EachAnswer] | None = None
 
 
 class EventsAnswer(Message, frozen=True, kw_only=True):
@@ -29,6 +38,11 @@ class EventsAnswer(Message, frozen=True, kw_only=True):
 
     events: list[EventAnswer]
     last: str
+
+
+def is_about(notice: Notice, name: str) -> bool:
+    """Whether it happened to this one, alone or with others."""
+    return notice.about == name or any(about == name for about, _ in notice.each)
 
 
 def event_answer(event_id: str, notice: Notice) -> EventAnswer:
@@ -44,4 +58,5 @@ def event_answer(event_id: str, notice: Notice) -> EventAnswer:
         who=notice.who if is_act else None,
         where=notice.where if is_act else None,
         outcome=notice.outcome or None,
+        each=[EachAnswer(about=about, detail=detail) for about, detail in notice.each] or None,
     )

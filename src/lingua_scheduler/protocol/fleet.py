@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lingua_scheduler.core.catalog import Comparison
-from lingua_scheduler.core.health import health
+from lingua_scheduler.core.health import failures, health
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.protocol.codec import Reader
 from lingua_scheduler.protocol.fields import Message, PairingCode, Slots
@@ -36,6 +36,9 @@ class NodeSummary(Message, frozen=True, kw_only=True):
     free: int
     limbo: int
     seen_at_ms: int
+    #: How many of its last five jobs it failed, and until when it rests.
+    failures: int
+    rest_until_ms: int
 
 
 class LeaseAnswer(Message, frozen=True, kw_only=True):
@@ -320,6 +323,8 @@ def _glance(node_id: str, node: NodeRecord) -> dict[str, Any]:
         "free": max(node.max - node.used, 0),
         "limbo": node.limbo,
         "seen_at_ms": node.seen_at_ms,
+        "failures": failures(node),
+        "rest_until_ms": node.rest_until_ms,
     }
 
 

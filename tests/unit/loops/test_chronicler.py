@@ -44,7 +44,7 @@ async def written(world: World) -> list[Notice]:
 async def test_what_is_noted_is_written_at_the_next_turn_in_its_order(world: World) -> None:
     chronicler = chronicler_of(world)
     for number in range(70):
-        chronicler.note("node_joined", f"n{number}")
+        chronicler.note("dead_letter", f"n{number}")
     assert await written(world) == []
     assert await chronicler.turn() is True
     assert await chronicler.turn() is False
@@ -63,7 +63,7 @@ async def test_more_than_there_is_room_for_is_dropped_and_counted() -> None:
     """It asks the engine nothing: it has none."""
     chronicler = chronicler_of(None)
     for _ in range(MAX_QUEUED + 3):
-        chronicler.note("node_joined", "n1")
+        chronicler.note("dead_letter", "n1")
     assert chronicler.dropped == 3
 
 
@@ -115,15 +115,12 @@ async def test_what_could_not_be_written_is_written_later(world: World, monkeypa
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        ("lost", ("node_lost", "n1", "")),
-        ("cut_off", ("node_cut_off", "n1", "job c0.a")),
-        ("forgiven", ("node_forgiven", "n1", "job c0.a")),
         ("mass_silence", ("mass_silence", "", "7 nodes are silent at once, and 3 are heard")),
         ("ended", None),
         ("reserved", None),
     ],
 )
-async def test_what_the_outbox_tells_people_are_told_too(
+async def test_a_mass_silence_is_told_and_what_concerns_only_jobs_is_not(
     world: World, kind: str, told: tuple[str, str, str] | None
 ) -> None:
     chronicler = chronicler_of(world)
@@ -131,3 +128,72 @@ async def test_what_the_outbox_tells_people_are_told_too(
     await chronicler.turn()
     found = [(notice.kind, notice.about, notice.detail, notice.at_ms) for notice in await written(world)]
     assert found == ([] if told is None else [(*told, 42)])
+
+
+async def test_of_very_many_of_a_kind_the_first_are_told_at_once_and_the_others_together_each_with_its_reason(
+    world: World,
+) -> None:
+    dial = Dial()
+    chronicler = chronicler_of(world, dial)
+    for number in range(130):
+        chronicler.note("node_silent", f"n{number:03}", f"for {number} s")
+    chronicler.note("node_left", "gone")
+    await chronicler.turn()
+    found = await written(world)
+    assert [one.about for one in found if not one.each] == [*(f"n{number:03}" for number in range(10)), "gone"]
+    (hundred,) = [one for one in found if one.each]
+    assert (hundred.about, hundred.detail) == ("n010 and 99 more", "")
+    assert hundred.each == tuple((f"n{number:03}", f"for {number} s") for number in range(10, 110))
+    # The rest when the moment is over.
+    dial.now_ms += 1_000
+    await chronicler.turn()
+    rest = (await written(world))[-1]
+    assert (rest.about, rest.each[0], len(rest.each)) == ("n110 and 19 more", ("n110", "for 110 s"), 20)
+    chronicler.note("node_silent", "late")
+    await chronicler.turn()
+    assert (await written(world))[-1].about == "late"
+
+
+async def test_what_is_told_together_is_not_lost_when_it_ends(world: World) -> None:
+    async with chronicler_of(world) as chronicler:
+        for number in range(12):
+            chronicler.note("node_marked", f"n{number}", "asr: MODEL_NOT_AVAILABLE, for 60 s")
+    last = (await written(world))[-1]
+    assert (last.detail, [about for about, _ in last.each]) == ("asr: MODEL_NOT_AVAILABLE, for 60 s", ["n10", "n11"])
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        (
+            ("suspected", "", 3, "ack_timeout c0.a"),
+            ("node_suspect", "3 of its last 5 jobs failed; the last was c0.a: ack_timeout"),
+        ),
+        (("suspected", "", 3, "lost"), ("node_suspect", "3 of its last 5 jobs failed; the last was lost")),
+        (("trusted", "", 0, ""), ("node_healed", "it was suspect")),
+        (("resting", "", 1_500, "overloaded"), ("node_resting", "for 1.5 s: it said that it has too much to do")),
+        (("resting", "", 500, "undelivered"), ("node_resting", "for 0.5 s: a job could not be sent to it")),
+        (("resting", "", 2_000, "flapping"), ("node_resting", "for 2.0 s: it comes and goes")),
+        (("lost", "", 0, "closed"), ("node_lost", "its connection was closed, and it did not come back in time")),
+        (("lost", "", 0, "silent"), ("node_lost", "nothing was heard of it for too long")),
+        (("fenced", "c0.a", 1, "run_timeout"), ("node_fenced", "c0.a: run_timeout")),
+        (("cut_off", "c0.a", 1, ""), ("node_cut_off", "it did not confirm that it stopped c0.a")),
+        (("forgiven", "c0.a", 1, ""), ("node_forgiven", "it could not say whether it stopped c0.a")),
+    ],
+)
+async def test_every_step_that_a_script_takes_is_told_with_its_reason(
+    world: World, event: tuple[str, str, int, str], told: tuple[str, str]
+) -> None:
+    chronicler = chronicler_of(world)
+    kind, job_id, number, detail = event
+    chronicler.hear(Event(kind, job_id, number, "n1", "1-n1", detail, 7))
+    await chronicler.turn()
+    (found,) = await written(world)
+    assert ((found.kind, found.detail), found.about, found.at_ms) == (told, "n1", 7)
+
+
+async def test_an_attempt_that_was_cancelled_tells_nothing_of_its_node(world: World) -> None:
+    chronicler = chronicler_of(world)
+    chronicler.hear(Event("fenced", "c0.a", 1, "n1", "1-n1", "cancelled", 7))
+    await chronicler.turn()
+    assert await written(world) == []

@@ -44,6 +44,8 @@ GLANCE = {
     "free": 3,
     "limbo": 1,
     "seen_at_ms": 99,
+    "failures": 0,
+    "rest_until_ms": 0,
 }
 
 

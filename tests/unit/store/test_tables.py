@@ -76,6 +76,7 @@ LAYOUTS: Final = {
     6: "f8d65ac60324995c",
     7: "eed6d5f73797ddeb",
     8: "15af7c2afa26e12d",
+    9: "a1ad2fce085dbf48",
 }
 
 

@@ -1,11 +1,17 @@
 -- A node failed a job, or was lost. Says whether it is under suspicion: then it is not probed before a while has
--- passed, and the caller must judge it anew.
+-- passed, and the caller must judge it anew. Of the failure that makes it suspect people are told, and `why`.
 -- include: failures_of
-local function blame(node, now, rules)
+local function blame(node_id, node, why, now, rules)
+  local before = failures_of(node[NODE.recent])
   node[NODE.recent] = (2 * node[NODE.recent] + 1) % SUSPICION.window
-  local is_suspect = failures_of(node[NODE.recent]) >= SUSPICION.failures
-  if is_suspect then
-    node[NODE.probe_at_ms] = now + rules[RULE.probe_ms]
+  local failures = failures_of(node[NODE.recent])
+  if failures < SUSPICION.failures then
+    return false
   end
-  return is_suspect
+  node[NODE.probe_at_ms] = now + rules[RULE.probe_ms]
+  if before < SUSPICION.failures then
+    -- include: post
+    post("suspected", "", failures, node_id, node[NODE.epoch], why, now)
+  end
+  return true
 end

@@ -9,7 +9,7 @@ local function end_limbo(node_id, node, lease, now, rules)
   redis.call("ZREM", KEY.due, "l:" .. lease)
   node[NODE.limbo] = node[NODE.limbo] - 1
   free_slot(node, lease, now)
-  if come_back(node, now, rules) or node[NODE.lost_at_ms] > 0 then
+  if come_back(node_id, node, now, rules) or node[NODE.lost_at_ms] > 0 then
     look_again(node_id, node, now, rules)
   end
   restand(node, now, rules)

@@ -5,7 +5,7 @@ local function give_up(node_id, lease, cause, now, rules)
   local node, is_suspect = node_at(node_id), false
   if cause.blames then
     -- include: blame
-    is_suspect = blame(node, now, rules)
+    is_suspect = blame(node_id, node, cause.name .. " " .. string.match(lease, ":(.+):"), now, rules)
   end
   if cause.limbo then
     enter_limbo(node, lease, now, rules)

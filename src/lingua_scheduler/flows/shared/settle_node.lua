@@ -32,8 +32,8 @@ local function settle_node(node_id, limit, now, rules)
     end
     flap(node, now, rules)
   end
-  blame(node, now, rules)
+  blame(node_id, node, "lost", now, rules)
   node[NODE.lost_at_ms] = now
-  post("lost", "", 0, node_id, node[NODE.epoch], "", now)
+  post("lost", "", 0, node_id, node[NODE.epoch], away > 0 and "closed" or "silent", now)
   return lose_node(node_id, node, limit, now, rules)
 end

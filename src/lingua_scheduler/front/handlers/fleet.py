@@ -19,7 +19,7 @@ from lingua_scheduler.flows.resume import resume
 from lingua_scheduler.front.paging import CURSOR, LIMIT, page_of
 from lingua_scheduler.front.pairing import offer_pairing
 from lingua_scheduler.front.web import Query, Route
-from lingua_scheduler.protocol.feed import EventsAnswer, event_answer
+from lingua_scheduler.protocol.feed import EventsAnswer, event_answer, is_about
 from lingua_scheduler.protocol.fleet import (
     CatalogAnswer,
     HistoryAnswer,
@@ -154,12 +154,16 @@ async def show_history(desk: Desk, _request: Request) -> Said:
 
 
 async def list_events(desk: Desk, request: Request) -> Said:
-    """What happened: the last, or what came after."""
-    after = request.query.get("after", "")
-    found = await read_feed(desk.engine, after, int(request.query.get("limit", "100")))
+    """What happened: the last, or what came after; perhaps only to one."""
+    after, about = request.query.get("after", ""), request.query.get("about")
+    limit = int(request.query.get("limit", "100"))
+    # Whoever asks for what happened to one asks seldom: all that is kept is looked through.
+    found = await read_feed(desk.engine, after, limit if about is None else MAX_KEPT)
     if isinstance(found, Refusal):
         return found
     last = found[-1][0] if found else after
+    if about is not None:
+        found = [(event_id, notice) for event_id, notice in found if is_about(notice, about)][-limit:]
     return EventsAnswer(events=[event_answer(event_id, notice) for event_id, notice in found], last=last)
 
 
@@ -291,6 +295,7 @@ ROUTES: Final = (
         query=(
             Query("after", "Only what came after this event; without it, the last ones."),
             Query("limit", "How many at most.", int, least=1, most=MAX_KEPT),
+            Query("about", "Only what happened to this node, pair, instance, job or letter."),
         ),
     ),
     _get("/api/v1/catalog", show_catalog, "Which services nodes may install.", CatalogAnswer, asks_engine=False),

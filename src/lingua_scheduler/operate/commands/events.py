@@ -15,6 +15,8 @@ from lingua_scheduler.core.errors import LinguaError
 from lingua_scheduler.operate.commands.options import AsJson, Token, Url, operator
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lingua_scheduler.operate.ask import Operator
 
 #: With --follow: so often it is asked what is new.
@@ -26,6 +28,7 @@ _BAD: Final = (
     "_silent",
     "_suspect",
     "_cut_off",
+    "_fenced",
     "_empty",
     "_panic",
     "_emptied",
@@ -38,13 +41,14 @@ _GOOD: Final = ("_joined", "_healed", "_served", "_calm", "_back", "_came", "_un
 def events(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=_PAGE, help="So many of the last ones.")] = 50,
+    about: Annotated[str | None, typer.Option(help="Only what happened to this node, pair, instance or job.")] = None,
     url: Url = None,
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
     """What happened: nodes, pairs, instances, and who did what. With --json: one object; with --follow one a line."""
     asked = operator(url, token)
-    found = asked.events("", limit)
+    found = asked.events("", limit, about)
     if as_json and not follow:
         typer.echo(json.dumps(found))
         return
@@ -55,23 +59,34 @@ def events(
                 if as_json:
                     typer.echo(json.dumps(event))
                 else:
-                    console.print(line_of(event), soft_wrap=True)
+                    for line in lines_of(event, about):
+                        console.print(line, soft_wrap=True)
             if not follow:
                 return
             if len(found["events"]) < _PAGE:
                 time.sleep(_LOOK_S)
-            found = _next(asked, found["last"])
+            found = _next(asked, found["last"], about)
     except KeyboardInterrupt:
         return
 
 
-def _next(asked: Operator, last: str) -> dict[str, Any]:
+def _next(asked: Operator, last: str, about: str | None) -> dict[str, Any]:
     """What came since. Whoever follows outlives a restart of the scheduler."""
     try:
-        return asked.events(last, _PAGE)
+        return asked.events(last, _PAGE, about)
     except LinguaError as error:
         typer.echo(f"lingua: {error}", err=True)
         return {"events": [], "last": last}
+
+
+def lines_of(event: dict[str, Any], about: str | None = None) -> Iterator[Text]:
+    """An event of many at once has a line for each of them; or for the one that is asked for."""
+    if "each" not in event or about is None:
+        yield line_of(event)
+    for one in event.get("each", ()):
+        if about in {None, one["about"]}:
+            said = f"  {one['detail']}" if one["detail"] else ""
+            yield Text(f"{'':>19}  {'':<17} {one['about']}{said}") if about is None else line_of(event | one)
 
 
 def line_of(event: dict[str, Any]) -> Text:

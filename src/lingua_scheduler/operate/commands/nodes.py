@@ -6,7 +6,10 @@ import time
 from typing import Annotated, Any, Final
 
 import typer
+from rich.console import Console
 
+from lingua_scheduler.core.health import WINDOW
+from lingua_scheduler.operate.commands.events import lines_of
 from lingua_scheduler.operate.commands.options import (
     AsJson,
     NodeId,
@@ -23,6 +26,8 @@ app = typer.Typer(no_args_is_help=True, help="The nodes: see them, drain them, l
 
 _LOOK_S: Final = 0.25
 _MOST_SLOTS: Final = 1_000_000
+#: So many of the last things that happened to a node are shown with it.
+_EVENTS: Final = 10
 
 
 @app.command("list")
@@ -57,9 +62,15 @@ def ago(passed_ms: int) -> str:
 
 @app.command("show")
 def show_node(node_id: NodeId, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
-    """Everything known of a node."""
-    node = operator(url, token).node(node_id)
-    show_facts(node, _facts(node), as_json=as_json)
+    """Everything known of a node, and what happened to it: its suspicion, rest and healing step by step, and why."""
+    asked = operator(url, token)
+    node = asked.node(node_id)
+    events = asked.events("", _EVENTS, node_id)["events"]
+    show_facts(node | {"events": events}, _facts(node), as_json=as_json)
+    if events and not as_json:
+        console = Console(highlight=False)
+        for line in (line for event in events for line in lines_of(event, node_id)):
+            console.print(line, soft_wrap=True)
 
 
 def _facts(node: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -72,6 +83,8 @@ def _facts(node: dict[str, Any]) -> list[tuple[str, Any]]:
         ("says", node["reported"]),
         ("is meant to be", node["intent"]),
         ("health", f"{node['health']} of 100"),
+        ("failed", f"{node['failures']} of its last {WINDOW} jobs" if node.get("failures") else None),
+        ("rests", _left(node.get("rest_until_ms", 0))),
         ("slots", f"{node['used']} of {node['max']} taken" + (f"; limited to {override}" if override else "")),
         ("in limbo", node["limbo"] or None),
         ("works on", ", ".join(_held(lease) for lease in node["leases"] if "fenced_at_ms" not in lease)),
@@ -81,13 +94,24 @@ def _facts(node: dict[str, Any]) -> list[tuple[str, Any]]:
         ("translates", pairs if isinstance(pairs, str) else ", ".join(":".join(pair) for pair in pairs or [])),
         ("speaks", ", ".join(node.get("tts_langs") or [])),
         ("services", ", ".join(f"{name}{'' if ready else ' (not ready)'}" for name, ready in node["services"].items())),
-        ("marked", ", ".join(f"{mark['service'] or mark['type'] or 'the whole node'}" for mark in node["marks"])),
+        ("marked", ", ".join(_marked(mark) for mark in node["marks"])),
         ("installed", ", ".join(_installed(one) for one in node["installed"])),
         ("labels", ", ".join(f"{name}={value}" for name, value in node["labels"].items())),
         ("load", ", ".join(f"{name} {100 * share:.0f} %" for name, share in node["current_load"].items())),
         ("version", about.get("version")),
         ("platform", about.get("platform")),
     ]
+
+
+def _left(until_ms: int) -> str | None:
+    """For how long something still lasts. The clocks of two machines may differ."""
+    left_s = until_ms / 1000 - time.time()
+    return f"for another {left_s:.0f} s" if left_s > 0 else None
+
+
+def _marked(mark: dict[str, Any]) -> str:
+    what, left = mark["service"] or mark["type"] or "the whole node", _left(mark["until_ms"])
+    return f"{what} {left}" if left else str(what)
 
 
 def _held(lease: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 /** What happens, as it happens. */
 
 import { html, signal } from "../html.js";
-import { hasWord, say } from "../i18n.js";
+import { hasWord, number, say } from "../i18n.js";
 import { inAddress, setAddress } from "../place.js";
 import { inWords } from "./phrases.js";
 import { clock, date } from "./times.js";
@@ -10,7 +10,7 @@ import { events } from "./watch.js";
 const KINDS = ["all", "node", "pair", "instance", "admin"];
 const shown = signal(KINDS.includes(inAddress("feed")) ? inAddress("feed") : "all");
 const SHOWN = 100;
-const BAD = /_(lost|silent|suspect|cut_off|empty|panic|emptied)$|^mass_silence$|^dead_letter$/;
+const BAD = /_(lost|silent|suspect|cut_off|fenced|empty|panic|emptied)$|^mass_silence$|^dead_letter$/;
 const GOOD = /_(joined|healed|served|calm|back|came|unmarked)$/;
 
 const isShown = kind => shown.value === "all" || kind.startsWith(`${shown.value}_`) || (shown.value === "instance" && kind.startsWith("engine_"));
@@ -22,7 +22,15 @@ export const Event = ({ event }) => html`
       <b>${hasWord(`event.${event.kind}`) ? say(`event.${event.kind}`) : event.kind}</b> ${event.about} <span class="dim">${inWords(event.detail)}</span>
       ${event.outcome !== undefined && html` <span class="dim">${say("event.by", { who: event.who || say("event.nobody"), where: event.where })}</span>
         <span class=${event.outcome === "ok" ? "good" : "bad"}>${event.outcome}</span>`}</p>
+    ${event.each && html`<details><summary>${say("event.each", { count: number(event.each.length) })}</summary>
+      <ul>${event.each.map(one => html`<li key=${one.about}>${one.about} <span class="dim">${inWords(one.detail)}</span></li>`)}</ul></details>`}
   </li>`;
+
+/** What happened to one, alone or with others; of these only what is said of it. */
+export const eventsAbout = (all, name) => all.flatMap(event => {
+  const one = event.each?.find(each => each.about === name);
+  return one ? [{ ...event, ...one, each: undefined }] : event.about === name ? [event] : [];
+});
 
 export const Feed = () => {
   const found = events.value.filter(event => isShown(event.kind)).slice(0, SHOWN);

@@ -4,7 +4,7 @@ import { effect, html, signal } from "../html.js";
 import { say } from "../i18n.js";
 import { inAddress, setAddress } from "../place.js";
 import { call, confirmed, me } from "./call.js";
-import { Event } from "./feed.js";
+import { Event, eventsAbout } from "./feed.js";
 import { lookFor } from "./job.js";
 import { ago, clock, date } from "./times.js";
 import { events, nodes, serverNow } from "./watch.js";
@@ -36,6 +36,25 @@ effect(() => {
   if (nodeId && told) ask(nodeId);
   else held.value = null;
 });
+
+/** What happened to it before this page was opened is asked for once. */
+const before = signal({ nodeId: "", events: [] });
+effect(() => {
+  const nodeId = chosenNode.value;
+  if (!nodeId) return;
+  call("GET", `/api/v1/events?limit=${SHOWN}&about=${encodeURIComponent(nodeId)}`).then(
+    said => { if (chosenNode.peek() === nodeId) before.value = { nodeId, events: said.events.toReversed() }; },
+    () => {},
+  );
+});
+
+/** The newest first. */
+const eventsOf = nodeId => {
+  const live = eventsAbout(events.value, nodeId);
+  const known = new Set(live.map(event => event.id));
+  const older = before.value.nodeId === nodeId ? eventsAbout(before.value.events, nodeId).filter(event => !known.has(event.id)) : [];
+  return [...live, ...older].slice(0, SHOWN);
+};
 
 const setMax = event => {
   event.preventDefault();
@@ -79,7 +98,7 @@ export const NodePage = () => {
   const nodeId = chosenNode.value;
   if (!nodeId) return null;
   const node = nodes.value.get(nodeId);
-  const told = events.value.filter(event => event.about === nodeId).slice(0, SHOWN);
+  const told = eventsOf(nodeId);
   const more = held.value?.node_id === nodeId ? held.value : null;
   return html`
     <section class="card node" data-page=${nodeId} aria-labelledby="node-title">

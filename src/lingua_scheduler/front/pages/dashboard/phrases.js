@@ -17,8 +17,19 @@ const PHRASES = [
   [/^nobody could look at the fleet for a while: /, "problem.old"],
   [/^it serves (?<count>\d+) pairs$/, "detail.serves"],
   [/^it serves (?<count>\d+) pairs again, as a new process$/, "detail.serves_again"],
-  [/^(?<count>\d+) of its last (?<all>\d+) jobs failed$/, "detail.failed"],
-  [/^for (?<s>[\d.]+) s$/, "detail.for"],
+  [/^(?<count>\d+) of its last (?<all>\d+) jobs failed; the last was (?<job>\S+): (?<cause>\w+)$/, "detail.failed_job"],
+  [/^(?<count>\d+) of its last (?<all>\d+) jobs failed; the last was (?<cause>\w+)$/, "detail.failed"],
+  [/^for (?<s>[\d.]+) s: (?<rest>it said that it has too much to do|a job could not be sent to it|it comes and goes)$/, "detail.rests"],
+  [/^its connection was closed, and it did not come back in time$/, "detail.closed"],
+  [/^nothing was heard of it for too long$/, "detail.too_long"],
+  [/^it did not confirm that it stopped (?<job>\S+)$/, "detail.unconfirmed"],
+  [/^it could not say whether it stopped (?<job>\S+)$/, "detail.unsaid"],
+  [/^(?<job>\S+): (?<cause>ack_timeout|unsent|run_timeout)$/, "detail.late"],
+  [/^(?<service>.+): MODEL_NOT_AVAILABLE, for (?<s>\d+) s$/, "detail.marked"],
+  [/^its nodes: (?<standings>.+)$/, "detail.stand"],
+  [/^its nodes have left$/, "detail.left"],
+  [/^(?<count>\d+) of its (?<all>\d+) living nodes are suspect$/, "detail.suspects"],
+  [/^(?<count>\d+) of its (?<all>\d+) nodes are given jobs$/, "detail.living"],
   [/^it was (?<was>suspect|resting|silent|lost)$/, "detail.was"],
   [/^nothing was heard of it for (?<s>[\d.]+) s$/, "detail.unheard"],
   [/^nothing was heard of it any more$/, "detail.unheard_now"],
@@ -32,6 +43,9 @@ const PHRASES = [
 /** Words within a sentence that have words of their own: how a node was, and `2 not ready, 1 silent`. */
 const PARTS = {
   was: word => say(`was.${word}`),
+  cause: word => say(`cause.${word}`),
+  rest: words => say(`rest.${{ "it comes and goes": "flapping", "a job could not be sent to it": "undelivered" }[words] ?? "overloaded"}`),
+  service: word => word === "the whole node" ? say("detail.whole") : word,
   standings: words => words.replace(/(\d+) ([^,]+)/g, (_, count, word) => say("problem.standing", { count, standing: say(`standing.${standingOf(word)}`) })),
 };
 const standingOf = word => ({ "silent": "stale", "suspect full": "suspect_full", "not ready": "not_ready", "without a pair": "unpaired" })[word] ?? word;
