@@ -22,7 +22,18 @@ from lingua_scheduler.front.desk import Desk
 from lingua_scheduler.front.directory import Directory
 from lingua_scheduler.front.door import Door
 from lingua_scheduler.front.guests import Guests
-from lingua_scheduler.front.handlers import attempts, audio, fleet, health, instances, jobs, logs, nodes, signing
+from lingua_scheduler.front.handlers import (
+    attempts,
+    audio,
+    config,
+    fleet,
+    health,
+    instances,
+    jobs,
+    logs,
+    nodes,
+    signing,
+)
 from lingua_scheduler.front.handlers.documents import with_documents
 from lingua_scheduler.front.hearing import Hearing
 from lingua_scheduler.front.hints import Hints
@@ -62,7 +73,7 @@ from lingua_scheduler.store.engine import Engine
 from lingua_scheduler.store.listen import await_letter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 
     from lingua_scheduler.config import Settings
     from lingua_scheduler.core.letter import Presence
@@ -213,7 +224,7 @@ async def looking_after(app: App, hand_over: HandOver) -> AsyncIterator[Tender]:
 ROUTES: Final = with_documents(
     (
         *(*nodes.ROUTES, *jobs.ROUTES, *attempts.ROUTES, *audio.ROUTES),
-        *(*fleet.ROUTES, *instances.ROUTES, *signing.ROUTES, *logs.ROUTES, *health.ROUTES),
+        *(*fleet.ROUTES, *instances.ROUTES, *signing.ROUTES, *logs.ROUTES, *config.ROUTES, *health.ROUTES),
     )
 )
 
@@ -301,15 +312,19 @@ class Serving:
 
 
 @asynccontextmanager
-async def serve(settings: Settings, bound: socket.socket) -> AsyncIterator[Serving]:
+async def serve(
+    settings: Settings, bound: socket.socket, origins: Mapping[str, str] | None = None
+) -> AsyncIterator[Serving]:
     """Engine, doors, loops. At the end the doors first: not ready, nobody new, sockets told to go elsewhere.
 
     Jobs that are on their way stay with their nodes, which come back to another instance, or to the next one here.
+    `origins` says where each of the settings came from.
     """
     async with open_engine(settings) as (engine, embedded):
         app = App(settings, engine, embedded)
         doubt_first(engine, lambda: app.directory.cells)
         desk = desk_of(app)
+        desk.origins = origins or {}
         roster = Roster(engine, app.directory, desk.links, desk.delivery.errands)
         beat_ms = settings.instance.presence_beat_ms
         presence = PresenceKeeper(

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -56,6 +56,15 @@ def _leaves() -> dict[str, FieldInfo]:
 
 #: Every setting by its key.
 LEAVES: Final = _leaves()
+
+
+def shown(settings: Settings) -> dict[str, Any]:
+    """Every value by its key, as it may be shown: what is secret is only said to be set."""
+    return {
+        key: "(set; not shown)" if value and not LEAVES[key].repr else value
+        for name, section in settings
+        for key, value in ((f"{name}.{key}", value) for key, value in section)
+    }
 
 
 def env_name(key: str) -> str:

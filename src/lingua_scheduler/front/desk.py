@@ -22,6 +22,8 @@ from lingua_scheduler.front.socket import Sockets
 from lingua_scheduler.front.stats import Stats
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lingua_scheduler.config import Settings
     from lingua_scheduler.core.clock import Clock
     from lingua_scheduler.core.limits import Limits
@@ -65,6 +67,8 @@ class Desk:
     #: Where a browser finds this instance.
     url: str = ""
     started_at_ms: int = 0
+    #: Where each of the settings came from.
+    origins: Mapping[str, str] = field(default_factory=dict)
     links: Links = field(default_factory=Links)
     stats: Stats = field(default_factory=Stats)
     live: Live = field(default_factory=Live)

@@ -90,6 +90,14 @@ class Operator:
         """The fleet in numbers."""
         return self._ask("GET", "/api/v1/stats")
 
+    def ready(self) -> dict[str, Any]:
+        """That it can serve; else it refuses."""
+        return self._ask("GET", "/readyz")
+
+    def config(self) -> dict[str, Any]:
+        """The settings of whoever answers, and where each came from."""
+        return self._ask("GET", "/v1/config")
+
     def link(self, *, read_only: bool) -> dict[str, Any]:
         """A link that signs a browser in, by the address at which we ask."""
         said = self._ask("POST", "/api/v1/link", {"read_only": read_only})

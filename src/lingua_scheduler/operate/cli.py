@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from lingua_scheduler.config import ConfigError, load
-from lingua_scheduler.config.load import LEAVES
+from lingua_scheduler.config.load import shown
 from lingua_scheduler.core.errors import LinguaError
 from lingua_scheduler.operate.commands import dlq, events, fleet, jobs, logs, nodes, top
-from lingua_scheduler.operate.commands.options import AsJson  # noqa: TC001 - as above
+from lingua_scheduler.operate.commands.options import AsJson, AskedUrl, Token, operator
 
 if TYPE_CHECKING:
     from lingua_scheduler.config import Settings
@@ -96,12 +96,12 @@ def serve(
 
     if listen_fd is not None:
         # Whoever started this process has checked everything, and said it.
-        raise typer.Exit(serve.main(loaded.settings, as_json=as_json, listen_fd=listen_fd, again=again))
+        raise typer.Exit(serve.main(loaded, as_json=as_json, listen_fd=listen_fd, again=again))
     for line in loaded.deprecations:
         typer.echo(line, err=True)
     serve.check_exposure(loaded.settings, insecure=insecure)
     if workers == 1:
-        raise typer.Exit(serve.main(loaded.settings, as_json=as_json, again=again))
+        raise typer.Exit(serve.main(loaded, as_json=as_json, again=again))
     from lingua_scheduler.operate import workers as several  # noqa: PLC0415 - as above
 
     given = {"--host": host, "--port": port, "--store": store, "--data-dir": data_dir, "--config": file}
@@ -113,24 +113,27 @@ def serve(
 def config_show(
     file: Annotated[Path | None, typer.Option("--config", help="A TOML file.")] = None,
     origin: Annotated[bool, typer.Option("--origin", help="Say where each value came from.")] = False,
+    url: AskedUrl = None,
+    token: Token = None,
     as_json: AsJson = False,
 ) -> None:
-    """The settings as they are in force here."""
-    loaded = load(file)
-    for line in loaded.deprecations:
-        typer.echo(line, err=True)
-    values = {
-        key: "(set; not shown)" if value and not LEAVES[key].repr else value
-        for name, section in loaded.settings
-        for key, value in ((f"{name}.{key}", value) for key, value in section)
-    }
+    """The settings as they are in force here; with --url, as they are in force in that scheduler."""
+    if url is None:
+        loaded = load(file)
+        for line in loaded.deprecations:
+            typer.echo(line, err=True)
+        values, origins = shown(loaded.settings), loaded.origins
+    else:
+        said = operator(url, token).config()["settings"]
+        values = {one["key"]: one.get("value") for one in said}
+        origins = {one["key"]: one["origin"] for one in said}
     if as_json:
-        shown = {key: {"value": value, "origin": loaded.origins[key]} for key, value in values.items()}
-        typer.echo(json.dumps(shown if origin else values))
+        both = {key: {"value": value, "origin": origins[key]} for key, value in values.items()}
+        typer.echo(json.dumps(both if origin else values))
         return
     table = Table("setting", "value", *(["origin"] if origin else []))
     for key, value in values.items():
-        table.add_row(key, str(value), *([loaded.origins[key]] if origin else []))
+        table.add_row(key, str(value), *([origins[key]] if origin else []))
     Console().print(table)
 
 
@@ -142,11 +145,18 @@ def doctor(
         bool, typer.Option("--remove-old-keys", help="Remove what the original scheduler left under our prefix.")
     ] = False,
     is_sure: Annotated[bool, typer.Option("--yes", help="Remove it without asking.")] = False,
+    url: AskedUrl = None,
+    token: Token = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look at the state engine, and say what mends what is wrong. Exit code: 0 all well, 1 warnings, 2 not fit."""
+    """Look at the state engine, or at a scheduler, and say what mends what is wrong.
+
+    Exit code: 0 all well, 1 warnings, 2 not fit.
+    """
     from lingua_scheduler.operate import doctor  # noqa: PLC0415 - only this command needs it
 
+    if url is not None:
+        raise typer.Exit(doctor.look_at(operator(url, token), as_json=as_json))
     loaded = load(file, flags={"engine.url": store})
     for line in loaded.deprecations:
         typer.echo(line, err=True)

@@ -16,6 +16,7 @@ import typer
 from lingua_scheduler.app import reach_engine, replication_of
 from lingua_scheduler.core.errors import DependencyDown, LinguaError
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.operate.visit import visit
 from lingua_scheduler.store.address import parse_place
 from lingua_scheduler.store.checks import allow, examine, judge_schema, read_shape
 from lingua_scheduler.store.finding import Finding, Level
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from lingua_scheduler.config import Settings
+    from lingua_scheduler.operate.ask import Operator
     from lingua_scheduler.store.address import Place
     from lingua_scheduler.store.engine import Engine
 
@@ -69,20 +71,31 @@ class Visit:
 
 def main(settings: Settings, wanted: Wanted) -> int:
     """Look, say what is found, and remove what is to be removed. The exit code: 0 well, 1 warnings, 2 not fit."""
-    visit = asyncio.run(_visit(settings))
+    seen = asyncio.run(_visit(settings))
     if not wanted.as_json:
-        for finding in visit.findings:
+        for finding in seen.findings:
             _show(finding)
     removed = 0
-    if wanted.remove_old_keys and visit.old and (wanted.is_sure or _confirmed(settings, visit.old.total())):
+    if wanted.remove_old_keys and seen.old and (wanted.is_sure or _confirmed(settings, seen.old.total())):
         removed = asyncio.run(_remove(settings))
         said = f"had {removed} keys of the original scheduler; they are removed"
-        last = Finding("old keys", Level.OK, said, visit.store)
-        visit.findings = [one for one in visit.findings if one.check != last.check] + [last]
+        last = Finding("old keys", Level.OK, said, seen.store)
+        seen.findings = [one for one in seen.findings if one.check != last.check] + [last]
         if not wanted.as_json:
             _show(last)
-    typer.echo(json.dumps(_told(visit, removed)) if wanted.as_json else _VERDICTS[visit.exit_code])
-    return visit.exit_code
+    typer.echo(json.dumps(_told(seen, removed)) if wanted.as_json else _VERDICTS[seen.exit_code])
+    return seen.exit_code
+
+
+def look_at(asked: Operator, *, as_json: bool) -> int:
+    """Look at a running scheduler, as anybody who may ask it can. The exit code as above."""
+    seen = Visit(asked.where)
+    for finding in visit(asked):
+        seen.findings.append(finding)
+        if not as_json:
+            _show(finding)
+    typer.echo(json.dumps(_told(seen, 0)) if as_json else _VERDICTS[seen.exit_code])
+    return seen.exit_code
 
 
 def _show(finding: Finding) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from lingua_scheduler.app import Serving
     from lingua_scheduler.config import Settings
+    from lingua_scheduler.config.load import Loaded
 
 #: So many new objects before the garbage collector looks for cycles. What a request leaves behind has none, so a look
 #: is seldom worth it: Python's own 700 cost 7 % of an utterance.
@@ -42,15 +43,15 @@ log = get_log(__name__)
 
 
 def main(
-    settings: Settings, *, as_json: bool, listen_fd: int | None = None, again: Callable[[], Settings] | None = None
+    loaded: Loaded, *, as_json: bool, listen_fd: int | None = None, again: Callable[[], Settings] | None = None
 ) -> int:
     """Serve until a signal. The exit code: 0 after a drain, 130 if nobody wanted to wait for it, 1 if it was no signal.
 
     `listen_fd` is a socket that somebody else has bound; `again` reads the settings once more.
     """
-    write_logs(settings.logs)
+    write_logs(loaded.settings.logs)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        is_usurped = runner.run(_serve(settings, as_json=as_json, listen_fd=listen_fd, again=again))
+        is_usurped = runner.run(_serve(loaded, as_json=as_json, listen_fd=listen_fd, again=again))
     return 1 if is_usurped else 0
 
 
@@ -71,17 +72,15 @@ def check_exposure(settings: Settings, *, insecure: bool) -> None:
     )
 
 
-async def _serve(
-    settings: Settings, *, as_json: bool, listen_fd: int | None, again: Callable[[], Settings] | None
-) -> bool:
+async def _serve(loaded: Loaded, *, as_json: bool, listen_fd: int | None, again: Callable[[], Settings] | None) -> bool:
     """Whether it ended because another process has its name."""
-    over = asyncio.Event()
+    settings, over = loaded.settings, asyncio.Event()
     end_on_signal(over)
     address = settings.server
     bound = bind(address.host, address.port) if listen_fd is None else socket.socket(fileno=listen_fd)
     bound.setblocking(False)
     with bound:
-        async with serve(settings, bound) as serving:
+        async with serve(settings, bound, loaded.origins) as serving:
             _collect_seldom()
             if again is not None:
                 on_hangup(partial(_read_levels, serving, again))

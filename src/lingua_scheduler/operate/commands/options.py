@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on the last line, nothing for the eye.")]
 Url = Annotated[str | None, typer.Option(help="Of a scheduler. [default: LINGUA_URL, else this machine's]")]
+#: Of what looks at this machine, unless it is told to ask a scheduler.
+AskedUrl = Annotated[str | None, typer.Option("--url", help="Ask this scheduler instead.")]
 Token = Annotated[str | None, typer.Option(help="The operator's. [default: LINGUA_TOKEN]")]
 NodeId = Annotated[str, typer.Argument(help="As `lingua nodes list` names it.")]
 JobId = Annotated[str, typer.Argument(help="As whoever submitted it was told.")]

@@ -1,0 +1,141 @@
+"""Every command of `lingua`: what it takes, that it answers programs, and that a shell can complete it."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer
+
+from lingua_scheduler.operate.cli import app
+from tests.contract.test_commands import NODE, lingua
+from tests.support.house import LINGUA, House
+from tests.support.programs import ran
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.contract.test_commands import Lingua
+
+__all__ = ["lingua"]
+
+#: They begin something, and have nobody to ask.
+BEGINNERS = {"serve", "demo", "new node"}
+#: What is typed after a command's name, in a fleet of one node and one job.
+WORDS = {
+    "nodes list": (),
+    "nodes show": ("n1",),
+    "nodes drain": ("n1", "--wait"),
+    "nodes resume": ("n1",),
+    "nodes evict": ("n1",),
+    "nodes set-max": ("n1", "2"),
+    "nodes pair": ("n1",),
+    "pools": (),
+    "jobs list": (),
+    "jobs show": ("JOB",),
+    "jobs explain": ("JOB",),
+    "jobs cancel": ("JOB",),
+    "explain": ("en", "zh"),
+    "dlq list": (),
+    "instances": (),
+    "events": (),
+    "link": (),
+    "log-level": (),
+    "top": (),
+    "doctor": (),
+    "config show": ("--origin",),
+}
+#: They need a letter that is dead, or a demo: tested where these are.
+ELSEWHERE = {"dlq replay", "dlq delete", "nodes kill"}
+
+
+def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """All that can be run, by what is typed for it."""
+    for word, each in getattr(command, "commands", {}).items():
+        yield from leaves(each, f"{name} {word}".strip())
+    if not hasattr(command, "commands"):
+        yield name, command
+
+
+COMMANDS = dict(leaves(typer.main.get_command(app)))
+
+
+def test_all_commands_are_known_here() -> None:
+    assert COMMANDS.keys() == WORDS.keys() | ELSEWHERE | BEGINNERS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_it_has_json_and_a_url_and_says_what_it_is(name: str) -> None:
+    options = {word for option in COMMANDS[name].params for word in option.opts}
+    assert "--json" in options
+    assert ("--url" in options) == (name not in BEGINNERS)
+    assert COMMANDS[name].help
+
+
+@pytest.mark.parametrize("name", WORDS)
+async def test_it_asks_the_scheduler_that_is_named_and_answers_programs_with_one_object(
+    house: House, lingua: Lingua, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    # Whoever is named by a flag is asked, and not who stands in the environment.
+    monkeypatch.setenv("LINGUA_URL", "http://127.0.0.1:9")
+    await house.post("/v1/node/register", NODE)
+    job = await house.dispatch(options={"preferred_node_id": "n1"})
+    if name == "nodes drain":
+        said = {key: job[key] for key in ("job_id", "attempt_id", "node_id")}
+        await house.post("/v1/job/done", said | {"status": "ok"})
+    await house.stats()
+    words = [job["job_id"] if word == "JOB" else word for word in WORDS[name]]
+    result = await lingua(*name.split(), *words, "--json", "--url", house.url)
+    assert result.exit_code == 0, result.output
+    (line,) = result.stdout.splitlines()
+    assert isinstance(json.loads(line), dict)
+
+
+@pytest.mark.parametrize("name", [*WORDS, *ELSEWHERE])
+async def test_nobody_there_is_one_line_and_no_traceback(name: str) -> None:
+    words = [*WORDS.get(name, ("x",)), *(["--json"] if name == "top" else [])]
+    code, out, err = await ran(LINGUA, *name.split(), *words, "--url", "http://127.0.0.1:9")
+    assert code == 2
+    assert "Traceback" not in out + err
+    assert "127.0.0.1:9" in out + err
+
+
+async def test_the_settings_of_a_scheduler_are_those_that_it_was_started_with(house: House, lingua: Lingua) -> None:
+    result = await lingua("config", "show", "--json", "--origin", "--url", house.url)
+    said: dict[str, Any] = json.loads(result.stdout)
+    assert said["loops.snapshot_interval_ms"]["value"] == 50
+    here = json.loads((await lingua("config", "show", "--json", "--origin")).stdout)
+    assert here.keys() == said.keys()
+    assert here["loops.snapshot_interval_ms"]["value"] != 50
+
+
+async def test_the_doctor_of_a_scheduler_says_what_it_says_of_its_fleet(house: House, lingua: Lingua) -> None:
+    await house.stats()
+    result = await lingua("doctor", "--json", "--url", house.url)
+    said = json.loads(result.stdout)
+    found = {one["check"]: (one["level"], one["said"]) for one in said["findings"]}
+    assert found["fleet"] == ("warning", "says: no node has registered")
+    assert (found["ready"][0], result.exit_code, said["exit_code"]) == ("ok", 1, 1)
+    await house.post("/v1/node/register", NODE)
+    await house.stats()
+    result = await lingua("doctor", "--url", house.url)
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "all well")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+async def test_a_shell_is_taught_the_names(shell: str) -> None:
+    code, script, _ = await ran(LINGUA, "--show-completion", shell)
+    assert code == 0
+    assert "_LINGUA_COMPLETE" in script
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("lingua ", "nodes"), ("lingua nodes ", "drain"), ("lingua jo", "jobs")]
+)
+async def test_a_shell_completes_what_was_typed(typed: str, offered: str) -> None:
+    asked = {"_LINGUA_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split(" ")) - 1)}
+    code, out, err = await ran(LINGUA, **asked, PATH=os.environ["PATH"])
+    assert code == 0, err
+    assert offered in out.split()
