@@ -1,4 +1,4 @@
-"""`python -m bench.guard.crowd storm|poll NUMBER PORT…`: those who make the noise, in a process of their own.
+"""`python -m bench.guard.crowd storm|stats|livez NUMBER PORT…`: those who make the noise, in a process of their own.
 
 It says `there` when all are; `go` on its standard input begins, `stop` ends, and then it says how often they did it.
 """
@@ -22,6 +22,8 @@ EVENTS_PER_S: Final = 1_000
 _STROKES_PER_S: Final = 50
 #: More than any run has in flight.
 _SLOTS: Final = 1_000
+#: What is asked for: the fleet in numbers, and, to compare with, what no instance can answer with less.
+PATHS: Final = {"stats": "/api/v1/stats", "livez": "/livez"}
 
 
 class Storm:
@@ -51,9 +53,10 @@ class Storm:
 
 
 class Pollers:
-    """Whoever looks at the fleet in numbers, again and again."""
+    """Whoever asks for the same, again and again, as fast as he can."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: str) -> None:
+        self._path = path
         self._callers: list[RawHttp] = []
         self.times = 0
 
@@ -67,15 +70,15 @@ class Pollers:
 
     async def _poll(self, caller: RawHttp) -> None:
         while True:
-            status, _ = await asyncio.shield(caller.ask("GET", "/api/v1/stats"))
+            status, _ = await asyncio.shield(caller.ask("GET", self._path))
             if status != 200:
-                raise RuntimeError(f"stats: {status}")
+                raise RuntimeError(f"{self._path}: {status}")
             self.times += 1
 
 
 async def main(kind: str, number: int, ports: Sequence[int]) -> None:
     """Do as is said on standard input, until that ends."""
-    crowd = Storm() if kind == "storm" else Pollers()
+    crowd = Storm() if kind == "storm" else Pollers(PATHS[kind])
     await crowd.gather(number, ports)
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
