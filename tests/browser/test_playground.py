@@ -148,6 +148,9 @@ async def test_a_sentence_goes_through_a_simulated_node_and_comes_back_as_speech
             await say_sentence(page)
             await expect(page.locator("[data-end=result]")).to_have_count(number)
         assert await page.locator(".utterance .meant").first.inner_text() != ""
+        # It says other things than were typed, and the page says so of each.
+        await expect(page.locator("[data-simulated]")).to_have_count(2)
+        await expect(page.locator("[data-simulated]").first).to_contain_text("not what was said")
         await page.wait_for_function("() => heard.length >= 1 && heard[0].peak > 0.1")
         await expect(page.locator(".state")).to_contain_text("Connected")
         await page.get_by_role("button", name="Leave the session").click()

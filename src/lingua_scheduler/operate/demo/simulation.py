@@ -89,7 +89,8 @@ async def translate(job: Job, *, seed: int, failure_rate: float, slowness: float
         "text_asr": phrase(heard, job.src_lang),
         "text_translated": phrase(heard, job.tgt_lang),
         "tts_audio": speak(rng, speech_s * rng.uniform(*_LENGTH), _PITCH_HZ),
-        "extra": {"service_timings": {"asr_ms": asr_ms, "nmt_ms": nmt_ms, "tts_ms": tts_ms}},
+        # Whoever sees the sentence must know that nobody listened: it is another than was said.
+        "extra": {"simulated": True, "service_timings": {"asr_ms": asr_ms, "nmt_ms": nmt_ms, "tts_ms": tts_ms}},
     }
 
 

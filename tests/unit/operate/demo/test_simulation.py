@@ -64,6 +64,7 @@ async def test_what_was_said_decides_what_comes_of_it_wherever_it_is_done() -> N
         name: again[name] for name in again if name != "extra"
     }
     assert first["tts_audio"] != other["tts_audio"]
+    assert first["extra"]["simulated"] is True
     assert set(first["extra"]["service_timings"]) == {"asr_ms", "nmt_ms", "tts_ms"}
 
 

@@ -22,7 +22,8 @@ const Utterance = ({ utterance }) => {
     <li class="utterance" data-index=${index} data-end=${result ? "result" : missing ? "missing" : ""}>
       <div class="head" aria-live="off"><span><b class="number">${index + 1}</b> ${src} → ${tgt}</span><${Speech} utterance=${utterance} /></div>
       ${result
-        ? html`<p class="heard" lang=${src}>${result.textAsr}</p><p class="meant" lang=${tgt}>${result.textTranslated}</p>`
+        ? html`<p class="heard" lang=${src}>${result.textAsr}</p><p class="meant" lang=${tgt}>${result.textTranslated}</p>
+          ${result.extra?.simulated === true && html`<p class="dim note" data-simulated>${say("simulated")}</p>`}`
         : !missing && html`<p class="heard open" lang=${partial ? src : undefined}>${partial || say("listening")}</p>`}
       ${missing && html`<${Trouble} error=${missing} />`}
       <div class="times" aria-live="off"><${Stages} utterance=${utterance} /></div>
