@@ -11,7 +11,7 @@ from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Event
 from lingua_scheduler.core.rules import Rules
 from lingua_scheduler.core.wanted import Hints, Wanted
-from lingua_scheduler.flows.bring_back import BroughtBack, bring_back
+from lingua_scheduler.flows.bring_back import BroughtBack, Stays, bring_back
 from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.fail import Failed, fail
@@ -148,6 +148,40 @@ async def test_who_will_ask_a_third_cell_hopes_on(world: World) -> None:
     assert await bring_back(world.engine, A, asked.attempt_id, asks_on=True) == BroughtBack("RETRYING")
     assert await due_of(world) == T0 + 100 + HOPES_MS
     assert (await job_of(world)).cell == ""
+
+
+async def test_whoever_has_nobody_to_ask_lets_it_go_back_at_once(world: World) -> None:
+    await break_down(world)
+    assert await bring_back(world.engine, A, 1) == BroughtBack("RESERVED")
+    job = await job_of(world)
+    assert (job.attempt, job.node, job.past.reasons) == (2, "near", ["waited", "again"])
+    assert (await check(world))[CELL].queue == []
+    assert await bring_back(world.engine, A, 1) == Stays()
+    assert await bring_back(world.engine, A, 2) == Stays()
+    assert await job_of(world) == job
+
+
+async def test_whoever_asked_the_last_one_says_the_number_of_that_question(world: World) -> None:
+    await break_down(world)
+    asked = await sent(world)
+    assert await bring_back(world.engine, A, 1) == Stays()
+    await bring_back(world.engine, A, asked.attempt_id, asks_on=True)
+    # Somebody who knows of no question, and the loss of a guest that was told before, count no more.
+    assert await bring_back(world.engine, A, 1) == Stays()
+    assert await bring_back(world.engine, A, asked.attempt_id, "lost", "lost") == Stays()
+    assert (await job_of(world)).state == "RETRYING"
+    assert await bring_back(world.engine, A, asked.attempt_id) == BroughtBack("RESERVED")
+    assert (await job_of(world)).node == "near"
+
+
+async def test_when_it_hopes_no_more_nobody_need_say_so(world: World) -> None:
+    await break_down(world)
+    await place(world, B)
+    assert await bring_back(world.engine, A, 1) == BroughtBack("RETRYING")
+    assert await due_of(world) == DEADLINE
+    before = await check(world)
+    assert await bring_back(world.engine, A, 1) == Stays()
+    assert await check(world) == before
 
 
 async def test_whoever_does_not_let_it_hope_lets_it_go_back_at_once(world: World) -> None:

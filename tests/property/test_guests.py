@@ -48,7 +48,7 @@ TIMEOUT_MS: Final = 60_000
 LIMITS: Final = Limits(timeout_ms=TIMEOUT_MS, max_retry=10)
 
 #: What may happen meanwhile.
-MISFORTUNES: Final = ("cancel", "expire", "home", "back", "lost", "unsaid", "undo", "mail", "done", "fail")
+MISFORTUNES: Final = ("cancel", "expire", "home", "back", "lost", "unsaid", "undo", "mail", "done", "fail", "nobody")
 
 
 class Mover:
@@ -132,6 +132,10 @@ class Story:
         job = await self.job()
         if job.state in LIVE_STATES:
             await fail(self.world.engine, self.job_id, job.attempt, job.node, reason="broken")
+
+    async def _nobody(self) -> None:
+        """Somebody found that there is no other cell to be asked."""
+        await bring_back(self.world.engine, self.job_id, (await self.job()).attempt)
 
     async def _is_there(self) -> bool:
         return "far" in (await cells(self.world))[THERE].nodes

@@ -320,7 +320,7 @@ class Jobs(Section):
         default=200,
         ge=0,
         le=10_000,
-        description="How long a retry hopes for a node in another cell before it goes back to one that had it.",
+        description="How long a retry hopes that another cell is asked for it, before a node that had it is taken.",
     )
     claim_lease_ms: int = Field(
         default=90_000,

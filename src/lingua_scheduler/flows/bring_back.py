@@ -31,7 +31,8 @@ async def bring_back(
 ) -> BroughtBack | Stays | Refusal:
     """The cell that was asked has no node for this attempt. Or lost it: by `late` if the node had accepted.
 
-    `asks_on`: another will be asked, so the job does not yet go back to a node that had it.
+    `asks_on`: another will be asked, so the job does not yet go back to a node that had it. Whoever has asked the last
+    one, or finds that there is none, says the job's last attempt, and it goes back at once.
     """
     try:
         home, attempt = check_guest(job_id, attempt_id)

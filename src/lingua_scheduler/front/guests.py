@@ -8,6 +8,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.ids import cell_of
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.refusal import Refusal
@@ -69,28 +70,44 @@ class Guests:
             return
         self._cursors[cell] = page.cursor
         for job_id, name in page.jobs:
-            await self._find(job_id, Pair.parse(name))
+            await self._try_again(job_id, Pair.parse(name))
 
-    async def seek(self, event: Event) -> None:
-        """A job has just lost its node, and there is no other at home: that one need not wait for the next look."""
-        await self._find(event.job, Pair.parse(event.detail))
-
-    async def _find(self, job_id: str, pair: Pair) -> None:
-        """Ask one cell after the other, of those that had room when they were last looked at."""
+    async def _try_again(self, job_id: str, pair: Pair) -> None:
+        """One that waits at home: if another cell came to have room for its pair, it is asked, each time later."""
         asked = self._asked.get(job_id, (0.0, _AGAIN_S / 2))
         if monotonic() < asked[0]:
             return
         await self._routes.look_at(pair)
-        home = cell_of(job_id)
-        other = self._routes.with_room(pair, but=home)
-        if other is not None:
+        if self._routes.with_room(pair, but=cell_of(job_id)) is not None:
             wait_s = min(2 * asked[1], _MOST_S)
             self._asked[job_id] = monotonic() + wait_s, wait_s
-        while other is not None:
-            other = await self._ask(job_id, pair, home, other)
+            await self._find(job_id, pair, 0)
 
-    async def _ask(self, job_id: str, pair: Pair, home: str, cell: str) -> str | None:
-        """The three steps; and which cell is to be asked next, if this one has nobody.
+    async def seek(self, event: Event) -> None:
+        """A job has just lost its node, and there is no other at home: that one need not wait for the next look."""
+        await self._find(event.job, Pair.parse(event.detail), event.attempt)
+
+    async def _find(self, job_id: str, pair: Pair, attempt: int) -> None:
+        """Ask one cell after the other, by the directory as it was seen, and then by the directory as it is.
+
+        If none of them has a node for it, or there are none, it goes back to one that had it, and does not wait for it
+        until its hope ends. `attempt` is its last; 0: it hopes for nothing until somebody asks.
+        """
+        asked = {cell_of(job_id)}
+        for ways in (self._routes.ways, self._routes.ways_now):
+            cells = [cell for cell in (await ways(pair)).own if cell not in asked]
+            asked.update(cells)
+            for cell in await self._routes.with_room_now(pair, cells):
+                turned_away = await self._ask(job_id, cell)
+                if turned_away is None:
+                    return
+                attempt = turned_away
+        if attempt:
+            await bring_back(self._engine, job_id, attempt)
+            self.has_news(job_id)
+
+    async def _ask(self, job_id: str, cell: str) -> int | None:
+        """The three steps; and for which attempt this cell has nobody. None: it is not to be asked for any more.
 
         If one is not made, the home's due-list undoes those before it.
         """
@@ -98,16 +115,19 @@ class Guests:
         if not isinstance(sent, SentOut):
             return None
         asked = (sent.attempt_id, sent.deadline_at_ms, sent.seed, sent.had, sent.ticket)
-        there = await host(self._engine, cell, job_id, *asked)
+        try:
+            there = await host(self._engine, cell, job_id, *asked)
+        except DependencyDown:
+            # Nothing was done there, and nobody else need wait for that cell.
+            self._routes.down(cell)
+            there = TurnedAway()
         if isinstance(there, Hosted):
             node = (there.node_id, there.epoch, there.acks, there.chosen, there.reasons)
             await lodge(self._engine, job_id, sent.attempt_id, *node)
             self.has_news(job_id)
         elif isinstance(there, TurnedAway):
-            self._routes.refused(pair, cell)
-            other = self._routes.with_room(pair, but=home)
-            await bring_back(self._engine, job_id, sent.attempt_id, asks_on=other is not None)
-            return other
+            await bring_back(self._engine, job_id, sent.attempt_id, asks_on=True)
+            return sent.attempt_id
         return None
 
 

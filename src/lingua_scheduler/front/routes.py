@@ -147,6 +147,16 @@ class RouteBook:
         cells = [cell for cell in others if self._room.get((str(pair), cell))]
         return self._shuffled(str(pair), cells)[0] if cells else None
 
+    async def with_room_now(self, pair: Pair, cells: Iterable[str]) -> list[str]:
+        """Those of these cells that have room for the pair at this moment, in the order in which they are asked.
+
+        What was seen a moment ago, or what others were told since, does not count: a cell may have no room for one job,
+        and room for the next.
+        """
+        name = str(pair)
+        found = await self._look([cell for cell in cells if not self._is_down(cell)], [name])
+        return self._shuffled(name, [cell for (_, cell), number in found.items() if number])
+
     async def look_at(self, pair: Pair) -> None:
         """Look how much room there is for a pair for which somebody waits, unless somebody did so just now."""
         now, name = monotonic(), str(pair)
@@ -170,7 +180,10 @@ class RouteBook:
                 by_cell.setdefault(cell, []).append(pair)
         await asyncio.gather(*(self._look([cell], pairs) for cell, pairs in by_cell.items()))
 
-    async def _look(self, cells: Iterable[str], pairs: Sequence[str]) -> None:
+    async def _look(self, cells: Iterable[str], pairs: Sequence[str]) -> dict[tuple[str, str], int]:
+        """How much room there is now for each of these pairs in each of these cells, as far as they could be asked."""
+        found: dict[tuple[str, str], int] = {}
+
         async def look_at(cell: str) -> None:
             try:
                 room = await read_room(self._directory.engine, cell, pairs)
@@ -179,9 +192,12 @@ class RouteBook:
                 return
             self._down.pop(cell, None)
             if not isinstance(room, Refusal):
-                self._room |= {(pair, cell): number for pair, number in zip(pairs, room.numbers, strict=True)}
+                told = {(pair, cell): number for pair, number in zip(pairs, room.numbers, strict=True)}
+                found.update(told)
+                self._room |= told
 
         await asyncio.gather(*(look_at(cell) for cell in cells))
+        return found
 
     def _shuffled(self, pair: str, cells: list[str]) -> list[str]:
         """At random, weighted by room: a key of each is drawn so that the order is as if they were drawn in turn."""

@@ -6,6 +6,8 @@ import asyncio
 import secrets
 import signal
 from contextlib import AsyncExitStack
+from statistics import median
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -246,6 +248,25 @@ async def test_a_rare_pair_is_found_and_a_job_that_waits_goes_where_a_slot_is_fr
     placed = await waits
     assert placed["node_id"] == held[4]["node_id"]
     await asyncio.gather(*(fleet.finish(one, fleet.here) for one in [*held[:4], *held[5:], placed]))
+
+
+async def test_a_retry_that_only_its_own_node_can_take_is_back_in_a_moment(fleet: Fleet) -> None:
+    """There are other cells, but nobody in them serves the pair: it does not wait for them."""
+    await fleet.fill()
+    await fleet.join("rare", fleet.there, language_capabilities=RARE)
+    node, took_s = fleet.nodes["rare"], []
+    for number in range(5):
+        placed = await fleet.here.dispatch(f"room-{number}", src_lang="is", tgt_lang="fo")
+        job = await node.job(job_id=placed["job_id"])
+        for _ in range(2):
+            began = monotonic()
+            await node.say("job_nack", job_id=job["job_id"], attempt_id=job["attempt_id"], reason="INTERNAL")
+            job = await node.job(job_id=placed["job_id"])
+            took_s.append(monotonic() - began)
+        await node.result(job)
+        assert (await fleet.here.ended(placed["job_id"]))["state"] == "FINISHED"
+    # All of it, also on a machine that has much else to do.
+    assert median(took_s) < 0.25, took_s
 
 
 async def test_the_only_node_of_a_cell_dies_and_its_job_ends_in_another_cell(fleet: Fleet) -> None:
