@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lingua_scheduler.core.errors import DependencyDown
+from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.ids import cell_of, name_of
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.refusal import Breakdown, Refusal
@@ -61,9 +61,10 @@ async def fill(here: Instance, number: int = 6) -> list[str]:
     return [await here.join(f"n{n}") for n in range(number)]
 
 
-async def somebody_waits(world: World) -> None:
-    while "WAITING" not in (await jobs_in(world)).values():  # noqa: ASYNC110 - the engine rings no bell
-        await asyncio.sleep(0)
+async def somebody_waits(world: World, number: int = 1) -> None:
+    async with asyncio.timeout(5):
+        while [*(await jobs_in(world)).values()].count("WAITING") < number:  # noqa: ASYNC110 - the engine rings no bell
+            await asyncio.sleep(0)
 
 
 class TestNodes:
@@ -399,6 +400,80 @@ class TestWaiting:
         # The time that it has waited is part of its own.
         job = (await look_into(world, cell_of(answer.job_id))).jobs[answer.job_id]
         assert job.deadline_at_ms <= EPOCH_MS + Limits().timeout_ms
+
+    async def test_one_that_others_may_know_waits_where_it_can_while_another_cell_is_away(
+        self, world: World, here: Instance
+    ) -> None:
+        """As the utterances of a session do."""
+        await fill(here, 4)
+        held = [await here.submit() for _ in range(4)]
+        engine = meddled(world.engine)
+        instance = Instance(engine)
+        await instance.directory.read()
+        engine.away.add("c1")
+        for number, new_id in enumerate(("c0.first", "c0.second")):
+            waits = asyncio.create_task(instance.submit(wait_ms=30_000, new_id=new_id))
+            await somebody_waits(world)
+            mine = [one for one in held if isinstance(one, Submitted) and cell_of(one.job_id) == "c0"]
+            await finish(world, mine[number])
+            async with asyncio.timeout(5):
+                assert cell_in(await waits) == "c0"
+        # What nobody may let wait is not refused by all, as long as one could not be asked.
+        with pytest.raises(DependencyDown):
+            await instance.submit(new_id="c0.third")
+
+    async def test_where_nobody_more_may_wait_it_waits_in_another_cell(self, make_world: MakeWorld) -> None:
+        world = await make_world(Rules(cell_capacity=2, max_waiting=1))
+        async with several(world) as here:
+            await fill(here, 4)
+            held = [await here.submit() for _ in range(4)]
+            waiting = [asyncio.create_task(here.submit(wait_ms=30_000, new_id=f"c0.{name}")) for name in "ab"]
+            await somebody_waits(world, 2)
+            assert cell_in(await here.submit(wait_ms=30_000, new_id="c0.c")) == "ALL_CANDIDATES_FULL_OR_FAILED"
+            for one in held:
+                assert isinstance(one, Submitted)
+                await finish(world, one)
+            async with asyncio.timeout(5):
+                assert {cell_in(await one) for one in waiting} == {"c0", "c1"}
+
+    @pytest.mark.parametrize("ends", ["refused", "away"])
+    async def test_an_id_is_not_given_back_while_its_job_may_be_on_its_way_into_another_cell(
+        self, world: World, here: Instance, ends: str
+    ) -> None:
+        await fill(here, 4)
+        held = [await here.submit() for _ in range(4)]
+        late: list[Run] = []
+
+        async def lose(run: Run) -> object:
+            """The second try is lost on its way, and comes when nobody thinks of it any more."""
+            if engine.ran.count("dispatch") < 3 or late:
+                return await run()
+            late.append(run)
+            await here.submit()
+            if ends == "away":
+                engine.away.add(DIRECTORY)
+            raise OutcomeUnknown("no reply came")
+
+        engine = meddled(world.engine, dispatch=lose)
+        instance = Instance(engine)
+        await instance.directory.read()
+        first = asyncio.create_task(instance.submit(wait_ms=30_000, request_id="r1"))
+        await somebody_waits(world)
+        waits_in = next(cell_of(job_id) for job_id, state in (await jobs_in(world)).items() if state == "WAITING")
+        other = next(one for one in held if isinstance(one, Submitted) and cell_of(one.job_id) != waits_in)
+        await finish(world, other)
+        async with asyncio.timeout(5):
+            (told,) = await asyncio.gather(first, return_exceptions=True)
+        assert late
+        for one in held:
+            if isinstance(one, Submitted) and one is not other:
+                await finish(world, one)
+        await late[0]()
+        engine.away.clear()
+        again = await Instance(world.engine).submit(wait_ms=30_000, request_id="r1")
+        assert isinstance(again, Submitted)
+        jobs = await jobs_in(world)
+        assert len([job_id for job_id in jobs if jobs[job_id] in {"RESERVED", "WAITING"}]) == 2, (told, jobs)
 
     async def test_who_begins_to_wait_in_the_only_cell_it_knows_finds_the_others(
         self, world: World, here: Instance, there: Instance

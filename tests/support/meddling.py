@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from lingua_scheduler.core.errors import OutcomeUnknown
+from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,12 +29,16 @@ class Meddled:
         self._answered = asyncio.Condition()
         #: The scripts that were answered, by name.
         self.ran: list[str] = []
+        #: The cells that nobody can reach.
+        self.away: set[str] = set()
 
     def run(self, script: Script, cell: str, item: tuple[bytes, ...], read: Read = bytes) -> asyncio.Future[Any]:
         return asyncio.ensure_future(self._run(script, cell, item, read))
 
     async def _run(self, script: Script, cell: str, item: tuple[bytes, ...], read: Read) -> object:
         async def run() -> object:
+            if cell in self.away:
+                raise DependencyDown("UNREACHABLE", f"cell {cell} is away")
             return await self._engine.run(script, cell, item, read)
 
         meddle = self._meddlers.get(script.name)

@@ -141,7 +141,18 @@ class Placer:
         return "" if isinstance(node, Refusal) else dict(node.profile.labels).get("group", "")
 
     async def wait(self, way: Way, ask: Ask, tags: Tags) -> Submitted | Refusal:
-        """Until the job has its node, or has waited in vain."""
+        """Until the job has its node, or has waited in vain: a no only if nobody can have made it elsewhere."""
+        try:
+            answer = await self._wait(way, ask, tags)
+        except DependencyDown as away:
+            if way.is_in_doubt:
+                raise _in_doubt(way) from away
+            raise
+        if isinstance(answer, Refusal) and way.is_in_doubt:
+            raise _in_doubt(way)
+        return answer
+
+    async def _wait(self, way: Way, ask: Ask, tags: Tags) -> Submitted | Refusal:
         # It exists: from now on it goes nowhere without being withdrawn where it is.
         way.is_known = True
         if tags.waits is not None:
@@ -207,6 +218,7 @@ class Placer:
         found, hop, seen = await seek(self._engine, way.job_id, way.hop)
         # Somebody who wants the same may have sent it on.
         way.go(cell_of(found), hop)
+        way.is_in_doubt = way.is_in_doubt and isinstance(seen, Refusal)
         return seen
 
     async def _go_on(self, way: Way, ask: Ask, tags: Tags, waits: Waits) -> Placed | Waits | None:
@@ -257,6 +269,10 @@ def _left(ask: Ask, waited_ms: int, left_ms: int) -> Ask:
     """The same ask for a job that has waited already: it has that much less time, and keeps its place in every line."""
     limits = msgspec.structs.replace(ask.limits, timeout_ms=max(1, ask.limits.timeout_ms - waited_ms))
     return msgspec.structs.replace(ask, limits=limits, wanted=msgspec.structs.replace(ask.wanted, wait_ms=left_ms))
+
+
+def _in_doubt(way: Way) -> OutcomeUnknown:
+    return OutcomeUnknown(f"job {way.job_id} went on to another cell while it waited, and may have been made there")
 
 
 def _told(way: Way, answer: Placed | Refusal) -> Submitted | Refusal:

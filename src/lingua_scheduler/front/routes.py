@@ -62,6 +62,8 @@ class RouteBook:
         self._looked: dict[str, float] = {}
         #: When a cell could last not be asked. It comes after all others, until it has answered or that is long ago.
         self._down: dict[str, float] = {}
+        #: When it last answered whoever looked at it.
+        self._heard: dict[str, float] = {}
 
     @property
     def is_one(self) -> bool:
@@ -137,6 +139,12 @@ class RouteBook:
         """A cell could not be asked."""
         self._down[cell] = monotonic()
 
+    async def answers(self, pair: Pair, cell: str) -> bool:
+        """Whether a cell can be asked, as was seen a moment ago, or is seen now."""
+        if not self._is_down(cell) and monotonic() - self._heard.get(cell, 0.0) >= _FRESH_S:
+            await self._look([cell], [str(pair)])
+        return not self._is_down(cell)
+
     def _is_down(self, cell: str) -> bool:
         return self._down.get(cell, 0.0) > monotonic() - _LATELY_S
 
@@ -191,6 +199,7 @@ class RouteBook:
                 self.down(cell)
                 return
             self._down.pop(cell, None)
+            self._heard[cell] = monotonic()
             if not isinstance(room, Refusal):
                 told = {(pair, cell): number for pair, number in zip(pairs, room.numbers, strict=True)}
                 found.update(told)

@@ -4,7 +4,8 @@ A job that nobody but its caller can know is simply made elsewhere, under anothe
 (a request stands for it, or a session does) is first withdrawn where it was refused, so that nobody makes it there any
 more, and whoever comes there later is sent on: see `flows/withdraw`. So it exists at most once, whoever dies between
 the steps, and however many send the same. If the cell in which such a job is tried is away, it is tried nowhere else:
-somebody who sent the same may reach that cell, or have made the job there before.
+somebody who sent the same may reach that cell, or have made the job there before. So it does not go to a cell that does
+not answer, and waits where it can.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from lingua_scheduler.core.errors import DependencyDown
+from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.ids import cell_of, in_cell
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.refusal import Breakdown, Refusal, refuse
@@ -45,7 +46,7 @@ _MOST_FOLLOWED: Final = 100
 class Way:
     """Where a job is by now, and how often it has gone on. `is_known`: others may know it by its id."""
 
-    __slots__ = ("has_asked_all", "hop", "is_known", "job_id")
+    __slots__ = ("has_asked_all", "hop", "is_in_doubt", "is_known", "job_id")
 
     def __init__(self, job_id: str, *, is_known: bool) -> None:
         self.job_id = job_id
@@ -53,6 +54,8 @@ class Way:
         self.is_known = is_known
         #: All cells of the pair were asked, by the directory as it is.
         self.has_asked_all = False
+        #: It may be made where it is: somebody tried, and does not know how it went.
+        self.is_in_doubt = False
 
     @property
     def cell(self) -> str:
@@ -111,6 +114,8 @@ class Seeker:
             return
         gone = await withdraw(self._engine, way.job_id, way.hop, cell, self._keep_ms + timeout_ms)
         if isinstance(gone, Withdrawn):
+            # Whatever comes there late goes on, too.
+            way.is_in_doubt = False
             way.go(cell, gone.hop)
         elif not isinstance(gone, Stays | Refusal):
             way.go(gone.cell, gone.hop)
@@ -122,20 +127,24 @@ class Seeker:
         index, wanted = tags.number if ask.utterance_index is None else ask.utterance_index, ask.wanted
         if wait_ms != wanted.wait_ms:
             wanted = msgspec.structs.replace(wanted, wait_ms=wait_ms)
-        answer = await dispatch(
-            self._engine,
-            way.job_id,
-            ask.session_id,
-            ask.src_lang,
-            ask.tgt_lang,
-            body=ask.body,
-            utterance_index=index,
-            limits=ask.limits,
-            wanted=wanted,
-            hints=hints,
-            trace_id=tags.trace_id,
-            hop=way.hop,
-        )
+        try:
+            answer = await dispatch(
+                self._engine,
+                way.job_id,
+                ask.session_id,
+                ask.src_lang,
+                ask.tgt_lang,
+                body=ask.body,
+                utterance_index=index,
+                limits=ask.limits,
+                wanted=wanted,
+                hints=hints,
+                trace_id=tags.trace_id,
+                hop=way.hop,
+            )
+        except OutcomeUnknown:
+            way.is_in_doubt = True
+            raise
         if tags.at_once is not None and isinstance(answer, Placed) and answer.is_new:
             tags.at_once(way.job_id, answer, index)
         return answer
@@ -185,7 +194,7 @@ class _Pass:
         return (
             await self._try(pair, ways.cells)
             or await self._fall_back(pair, ways)
-            or await self._wait()
+            or await self._wait(pair)
             or self.refusal(is_served=bool(ways.cells))
         )
 
@@ -213,6 +222,8 @@ class _Pass:
         untried = [cell for cell in cells or [self._way.cell] if cell not in self._refused and cell not in self._down]
         wished = await self._routes.homes_of(self._ask, self._hints) if len(untried) > 1 else []
         for cell in await self._routes.ordered(pair, untried, [*wished, self._way.cell]):
+            if not await self._may_go(pair, cell):
+                continue
             answer = await self.at(cell, wait_ms)
             if answer is not None or self._is_over:
                 return answer
@@ -225,12 +236,22 @@ class _Pass:
             return None
         return await self._try(pair, ways.spare)
 
-    async def _wait(self) -> Placed | Waiting | None:
-        """Nobody has room. The job waits where most of those are who may come to have some."""
+    async def _may_go(self, pair: Pair, cell: str) -> bool:
+        """Whether a cell is to be asked: one that others may know could not come back from where nobody answers."""
+        if not self._way.is_known or cell == self._way.cell or await self._routes.answers(pair, cell):
+            return True
+        self._down[cell] = DependencyDown("UNREACHABLE", f"cell {cell} does not answer")
+        return False
+
+    async def _wait(self, pair: Pair) -> Placed | Waiting | None:
+        """Nobody has room. The job waits where most of those are who may come to have some, if it may wait there."""
         full = {cell: refusal for cell, refusal in self._refused.items() if refusal.code not in FINAL}
         for cell in sorted(full, key=lambda cell: _hopes(full[cell]), reverse=True):
-            if self._ask.wanted.wait_ms > 0 and cell not in self._asked_to_wait:
-                return await self.at(cell, self._ask.wanted.wait_ms)
+            if self._ask.wanted.wait_ms <= 0 or cell in self._asked_to_wait or not await self._may_go(pair, cell):
+                continue
+            answer = await self.at(cell, self._ask.wanted.wait_ms)
+            if answer is not None:
+                return answer
         return None
 
     async def at(self, cell: str, wait_ms: int) -> Placed | Waiting | None:
