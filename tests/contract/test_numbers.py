@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from lingua_scheduler.core.cell import Cell
+from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.views.cell import read_cell
 from lingua_scheduler.views.session import Session, read_session
 from tests.support.house import CELL
 
 if TYPE_CHECKING:
-    import asyncio
-
-    import pytest
-
     from lingua_scheduler.store.scripts import Script
     from tests.support.house import House
 
@@ -83,6 +83,42 @@ async def test_a_number_of_a_refused_utterance_is_nobody_s_job(house: House, mon
         ends = [await client.end_of(index) for index in (0, 1, 2)]
         assert [end["type"] for end in ends] == ["missing_result", "missing_result", "translation_result"]
         assert ends[2]["job_id"] == placed["job_id"]
+
+
+@pytest.mark.parametrize("away", [{"dispatch"}, {"dispatch", "return_number"}], ids=["for a job", "for a while"])
+@pytest.mark.parametrize("request_id", [None, "r1"])
+async def test_whoever_chose_a_number_may_come_again_with_it_when_the_engine_could_not_serve(
+    house: House, monkeypatch: pytest.MonkeyPatch, away: set[str], request_id: str | None
+) -> None:
+    async with house.client() as client, house.node("n1") as node:
+        await client.init()
+        await node.register()
+        engine = house.serving.desk.engine
+        run, left, returned = engine.run, [*away], asyncio.Event()
+
+        async def fail() -> bytes:
+            raise DependencyDown("UNREACHABLE", "nobody answers")
+
+        async def giving_back(*about: Any) -> Any:
+            answer = await run(*about)
+            returned.set()
+            return answer
+
+        def meanwhile(script: Script, *about: Any) -> Any:
+            if script.name in left:
+                left.remove(script.name)
+                return asyncio.ensure_future(fail())
+            return giving_back(script, *about) if script.name == "return_number" else run(script, *about)
+
+        monkeypatch.setattr(engine, "run", meanwhile)
+        said: dict[str, Any] = {"utterance_index": 0} | ({"request_id": request_id} if request_id else {})
+        refused = await house.dispatch(client.session_id, status=503, **said)
+        assert refused["error"] == "SCHEDULER_DEPENDENCY_DOWN"
+        async with asyncio.timeout(5):
+            await returned.wait()
+        placed = await house.dispatch(client.session_id, **said)
+        await node.result(await node.job())
+        assert (await client.end_of(0))["job_id"] == placed["job_id"]
 
 
 async def test_a_session_that_waits_for_too_many_answers_takes_no_more(house: House) -> None:

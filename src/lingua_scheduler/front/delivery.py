@@ -41,7 +41,7 @@ from lingua_scheduler.views.job import read_job
 from lingua_scheduler.views.whereabouts import At, read_whereabouts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
     from contextlib import AbstractContextManager
 
     from lingua_scheduler.front.ask import Ask, Enters
@@ -219,10 +219,13 @@ class Delivery:
         if not isinstance(job, Refusal):
             tell_fallback(job)
 
+    def insist(self, call: Callable[[], Awaitable[object]], name: str) -> None:
+        """The engine is away, and must hear something when it is back."""
+        self._background.spawn(insist(call, _PATIENCE_S), name)
+
     def _drop(self, job_id: str) -> None:
         """Nobody will ask for it again, and whoever asked cannot hear of it: it must not run."""
-        drop = insist(lambda: cancel(self._engine, job_id, "the caller is gone"), _PATIENCE_S)
-        self._background.spawn(drop, f"dropping job {job_id}")
+        self.insist(lambda: cancel(self._engine, job_id, "the caller is gone"), f"dropping job {job_id}")
 
     async def _carried(
         self, submitted: Submitted, cargo: Cargo, known: Link | None, ask: Ask, *, request_id: str, new_id: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lingua_scheduler.core.audio_ref import is_own_ref
-from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown, ScriptFailed
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.enter_session import enter_session
 from lingua_scheduler.flows.return_number import return_number
@@ -67,7 +68,11 @@ class Entry:
         )
         if isinstance(entered, Refusal):
             return entered
-        refusal = None if self._is_over else self._adopt(job_id, entered.utterance_index)
+        if self._is_over:
+            # Nobody waits for it any more, and no job can have it.
+            await self._return(entered.utterance_index)
+            return entered.utterance_index
+        refusal = self._adopt(job_id, entered.utterance_index)
         if refusal is None:
             return entered.utterance_index
         await self.refused()
@@ -99,9 +104,28 @@ class Entry:
         """It has no job. Whoever chose its number may come again with it: a refusal is not remembered."""
         self._withdraw()
         number, self.number = self.number, None
-        if number is not None and self._said.utterance_index is not None:
-            with contextlib.suppress(LinguaError):
-                await return_number(self._desk.engine, self._said.session_id, self._name, number)
+        if number is not None:
+            await self._return(number)
+
+    async def not_made(self) -> None:
+        """The engine could not serve, and nothing was made: as if it were refused, whatever is still under way."""
+        self._is_over = True
+        await self.refused()
+
+    async def _return(self, number: int) -> None:
+        """Whoever chose a number that no job has may come again with it; at the latest when the engine is back."""
+        if self._said.utterance_index is None:
+            return
+        try:
+            await self._give_back(number)
+        except DependencyDown:
+            told = f"giving back number {number} of session {self._said.session_id}"
+            self._desk.delivery.insist(partial(self._give_back, number), told)
+
+    async def _give_back(self, number: int) -> None:
+        # If nobody knows whether that was done it is not done again: somebody may have taken the number since.
+        with contextlib.suppress(OutcomeUnknown, ScriptFailed):
+            await return_number(self._desk.engine, self._said.session_id, self._name, number)
 
     def lost(self) -> None:
         """Nobody knows how it went, or whoever wanted to know is gone."""

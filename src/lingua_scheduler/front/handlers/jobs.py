@@ -76,6 +76,9 @@ async def dispatch_job(desk: Desk, request: Request) -> Said:
             waits=desk.waits,
             parent=request.given.get(b"traceparent", b"").decode("latin-1") or None,
         )
+    except DependencyDown:
+        await entry.not_made()
+        raise
     except BaseException:
         entry.lost()
         raise
