@@ -22,7 +22,7 @@ from lingua_scheduler.views import jobs as listing
 from lingua_scheduler.views.jobs import Jobs, JobsWanted, read_jobs
 from tests.support.cells import watch
 from tests.support.several import cells_of, several
-from tests.support.stage import A, B, C, D, bring, code_of, join, place, sweep
+from tests.support.stage import A, B, C, D, bring, calls, code_of, join, place, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
@@ -119,6 +119,40 @@ async def test_jobs_of_one_moment_are_all_listed_once_though_a_run_looks_at_few(
         await place(world, name)
     found = await listed(world, limit=limit)
     assert (sorted(found[:3]), sorted(found[3:])) == (names[4:], names[:4])
+
+
+@pytest.mark.parametrize("way", ["forwards", "backwards"])
+async def test_where_a_page_of_one_moment_ended_may_be_gone_and_the_next_one_goes_on_there(
+    world: World, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The rest is listed, wherever among it the next page begins: also behind an entry that is another cell's."""
+    monkeypatch.setattr(listing, "ENTRIES_PER_RUN", 2)
+    await join(world, max_concurrent_jobs=9)
+    names = [f"{CELL}.{name}" for name in ("a", "aa", "b", "ba", "c", "d", "e")]
+    for name in names:
+        await place(world, name)
+    for at, name in enumerate(names):
+        gone = f"{name}." if way == "forwards" else name[:-1] + chr(ord(name[-1]) - 1) + "~"
+        moment = (await world.cell()).due[f"j:{name}"]
+        rest = names[: at + 1] if way == "forwards" else names[:at]
+        found, cursor = list[str](), f"0.{moment}.j:{gone}"
+        while cursor:
+            one = await page(world, cursor=cursor)
+            found, cursor = found + [job.job_id for job in one.jobs], one.cursor or ""
+        assert sorted(found) == rest, name
+
+
+async def test_however_many_stand_at_one_moment_a_run_reads_few_of_them(world: World) -> None:
+    await join(world, max_concurrent_jobs=400)
+    for n in range(400):
+        await place(world, f"{CELL}.{n:03}")
+    first = await page(world, limit=50)
+    assert first.cursor is not None
+    before = await calls(world)
+    second = await page(world, limit=50, cursor=first.cursor)
+    # Of each that is listed its record and its ticket.
+    assert (await calls(world) - before)["hget"] <= 2 * 50
+    assert [job.job_id for job in (*first.jobs, *second.jobs)] == [f"{CELL}.{n:03}" for n in range(399, 299, -1)]
 
 
 async def test_a_page_looks_at_a_bounded_number_and_says_where_to_go_on(

@@ -4,9 +4,10 @@
   for each kind so long after its time: so each kind is in the order of its time, and needs no index of its own. (Who
   lowers one of these times does not see at once what was to be kept for longer.)
   KEYS  jobs · due
-  ARGV  now_ms rules, then for each: { kind from_ms text_ttl_ms count limit { what text } }
-        (kind: under_way; ended: its text is there; released; erased: neither; from_ms -1 = from the newest on; of the
-         due-list `count` entries are looked at, or until `limit` are found; beside them all that stand at `from_ms`)
+  ARGV  now_ms rules, then for each: { kind from_ms from text_ttl_ms count limit { what text } }
+        (kind: under_way; ended: its text is there; released; erased: neither; from: the entry, of this cell or another,
+         behind which it begins, from_ms -1 = at the newest; of the due-list `count` entries are looked at, or until
+         `limit` are found, however many stand at one moment)
   OUT   JOBS { at_ms job_id record ticket } last_ms last
         (at_ms: when it was, or is looked at; the last: the entry to which this went, -1 and "" = to the end)        ]]
 -- include: clock, ticket_of
@@ -71,32 +72,57 @@ local function wanted_job(job_id, kind, at, wanted)
   return job
 end
 
+-- As the due-list has the entries of one moment: byte by byte, while `<` goes by the language of the server.
+local function is_below(member, other)
+  for n = 1, math.min(#member, #other) do
+    local mine, theirs = string.byte(member, n), string.byte(other, n)
+    if mine ~= theirs then
+      return mine < theirs
+    end
+  end
+  return #member < #other
+end
+
+-- How many entries stand before the first one behind this place. Many may be of its moment: it is found by halves.
+local function rank_behind(at, member)
+  local low = redis.call("ZCOUNT", KEY.due, string.format("(%.0f", at), "+inf")
+  local high = low + redis.call("ZCOUNT", KEY.due, at, at)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if is_below(redis.call("ZREVRANGE", KEY.due, middle, middle)[1], member) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low
+end
+
 for i = 3, #ARGV do
-  local kind, from, text_ttl_ms, count, limit, wanted = unpack(cmsgpack.unpack(ARGV[i]))
+  local kind, from, member, text_ttl_ms, count, limit, wanted = unpack(cmsgpack.unpack(ARGV[i]))
   local later = { ended = text_ttl_ms, released = rules[RULE.released_ttl_ms], erased = rules[RULE.job_record_ttl_ms] }
-  local bottom, base, top = "-inf", 0, "(" .. DUE.forget
+  local bottom, base, above = -math.huge, 0, DUE.forget
   if kind ~= "under_way" then
     bottom, base = DUE.forget, DUE.forget + later[kind]
-    top = base + now
+    above = string.format("(%.0f", base + now)
   end
-  local beside, below = 0, math.huge
-  if from >= 0 then
-    top, below = base + from, base + from
-    beside = redis.call("ZCOUNT", KEY.due, top, top)
-  end
-  local page = redis.call("ZREVRANGEBYSCORE", KEY.due, top, bottom, "WITHSCORES", "LIMIT", 0, count + beside)
+  local rank = from < 0 and redis.call("ZCOUNT", KEY.due, above, "+inf") or rank_behind(base + from, member)
+  local page = redis.call("ZREVRANGE", KEY.due, rank, rank + count - 1, "WITHSCORES")
   local found, last = {}, { -1, "" }
   for n = 1, #page, 2 do
-    local member, at = page[n], tonumber(page[n + 1])
-    if string.sub(member, 1, 2) == "j:" then
-      local job_id = string.sub(member, 3)
+    local entry, at = page[n], tonumber(page[n + 1])
+    if at < bottom then
+      break
+    end
+    if string.sub(entry, 1, 2) == "j:" then
+      local job_id = string.sub(entry, 3)
       local job = wanted_job(job_id, kind, at, wanted)
       if job then
         found[#found + 1] = { at - base, job_id, job, ticket_of(job_id) }
       end
     end
-    if n > 2 * (count + beside - 1) or #found >= limit and at < below then
-      last = { at - base, member }
+    if n > 2 * (count - 1) or #found >= limit then
+      last = { at - base, entry }
       break
     end
   end

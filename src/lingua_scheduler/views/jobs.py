@@ -146,7 +146,8 @@ class _Walk:
     async def go_on(self, step: int, spot: Spot | None) -> tuple[int, Spot | None]:
         """One run in every cell for every kind of this step; where the next one begins."""
         self._runs += 1
-        item = (-1 if spot is None else spot[0], self._text_ttl_ms, ENTRIES_PER_RUN, self._limit, self._wishes)
+        begin = (-1, "") if spot is None else spot
+        item = (*begin, self._text_ttl_ms, ENTRIES_PER_RUN, self._limit, self._wishes)
         runs = [_JOBS(self._engine, cell, pack((kind, *item))) for cell in self._cells for kind in _STEPS[step]]
         answers = [answer for answer in await asyncio.gather(*runs) if isinstance(answer, _Jobs)]
         # Whoever has not come as far as the others may yet find something between.
