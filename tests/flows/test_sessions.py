@@ -186,6 +186,30 @@ class TestHearing:
         assert await heard(world) is None
         assert await take(world, "one") == Taken("one", b"3", b"")
 
+    async def test_what_was_heard_before_is_not_taken_for_what_is_heard_now(self, world: World) -> None:
+        """A server that takes over may have forgotten the last writes, and both may be of one length."""
+        await keep(world, 0, b"early", create=True)
+        names = ("entry", "session", "heard")
+        before = {name: await world.engine.command("DUMP", key_of(world, name)) for name in names}
+        assert await keep(world, 0, b"later", state=b"2", front=1) == Saved()
+        for name, dumped in before.items():
+            await world.engine.command("RESTORE", key_of(world, name), 120_000, dumped, "REPLACE")
+        assert code_of(await keep(world, 5, b"on", state=b"3", front=1)) == "UNKNOWN_AUDIO"
+        assert code_of(await save(world, state=b"3", front=1, size=5)) == "UNKNOWN_AUDIO"
+        assert await take(world, "one") == Taken("one", STATE, b"early")
+        assert await keep(world, 0, b"lateron", state=b"3", front=1) == Saved()
+        assert await keep(world, 7, b"!", state=b"4", front=1) == Saved()
+        assert await take(world, "one") == Taken("one", b"4", b"lateron!")
+
+    async def test_what_must_be_there_is_looked_at_and_gets_its_time_anew(self, world: World) -> None:
+        await keep(world, 0, b"ab", create=True, front=7)
+        await world.engine.command("PEXPIRE", key_of(world, "heard"), 5_000)
+        for front, size in ((7, 3), (6, 2)):
+            assert code_of(await save(world, state=b"2", front=front, size=size)) == "UNKNOWN_AUDIO"
+        assert (await kept(world), await seconds_left(world, "heard")) == (("one", "secret", STATE, 120), 5)
+        assert await save(world, state=b"2", front=7, size=2) == Saved()
+        assert (await heard(world), await seconds_left(world, "heard")) == (b"ab", 120)
+
     async def test_only_its_owner_is_heard(self, world: World) -> None:
         assert code_of(await keep(world, 0, b"ab")) == "INVALID_SESSION"
         assert await heard(world) is None

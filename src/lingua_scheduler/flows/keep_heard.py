@@ -34,21 +34,23 @@ async def keep_heard(
     *,
     start: int,
     audio: bytes,
+    front: int = 0,
     principal: str = "",
     token: str = "",
     next_index: int = 0,
     create: bool = False,
     opened_ms: int = 0,
 ) -> Saved | Refusal:
-    """As `save_session`; and what was heard is, from `start` on, `audio`. It is taken over together with the state.
+    """As `save_session`; and what was heard since `front` is `audio`, from `start` on: both are taken over together.
 
-    UNKNOWN_AUDIO: what is kept does not end at `start`, and nothing was saved. From 0 on it is all there is.
+    UNKNOWN_AUDIO: what is kept is older, or does not end at `start`, and nothing was saved. From 0 on it is all that
+    there is.
     """
     try:
         tag = check_session(session_id)
         about = check_saving(principal, owner, token, next_index, create, ttl_ms, opened_ms)
         start = check_int("start", start, 0, MAX_HEARD_BYTES)
-        item = pack((*about, start))
+        item = pack((*about, check_int("front", front, 0, 2**53), start))
         state, audio = check_state(state), check_audio(audio, MAX_HEARD_BYTES - start)
     except Invalid as invalid:
         return invalid.refusal

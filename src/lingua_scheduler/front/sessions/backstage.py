@@ -106,10 +106,13 @@ class Backstage:
             "opened_ms": opened_ms,
         }
         engine, session_id, state = self._engine, about.session_id, pack_state(saved)
-        if change is None or not change.audio:
+        if change is None or not (change.audio or change.start):
             answer = await save_session(engine, session_id, owner, state, **said, is_silent=change is not None)
+        elif not change.audio:
+            answer = await save_session(engine, session_id, owner, state, **said, front=change.front, size=change.start)
         else:
-            answer = await keep_heard(engine, session_id, owner, state, **said, start=change.start, audio=change.audio)
+            said |= {"front": change.front, "start": change.start, "audio": change.audio}
+            answer = await keep_heard(engine, session_id, owner, state, **said)
         return answer if isinstance(answer, Refusal) else None
 
     async def take(

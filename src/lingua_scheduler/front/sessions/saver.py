@@ -34,17 +34,21 @@ class NotSaved(LinguaError):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What has changed of the audio of a session: from `start` on it is this, and no more."""
+    """What has changed of the audio of a session: since `front` it is, from `start` on, this and no more.
+
+    Without any from 0 on there is none; without any from later on it is as it was, and must be there.
+    """
 
     start: int
     audio: bytes
+    front: int = 0
 
 
 _NOTHING: Final = Change(0, b"")
 
 
 class Put(Protocol):
-    """Brings a state to the engine, and what has changed of its audio; None: nothing has."""
+    """Brings a state to the engine, and what has changed of its audio; None: there was none, and is none."""
 
     async def __call__(self, saved: Saved, change: Change | None, *, create: bool) -> Refusal | None: ...
 
@@ -57,7 +61,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
     def change_to(self, heard: Heard) -> Change | None:
         start = self.size if heard.front == self.front else 0
-        return None if start == heard.size == self.size else Change(start, heard.since(start))
+        return None if heard.size == self.size == 0 else Change(start, heard.since(start), heard.front)
 
 
 class Saver:
@@ -112,7 +116,7 @@ class Saver:
         """One that is broken off may have been written."""
         saved, heard = self._state(), self._heard()
         kept, self._kept = self._kept, None
-        change = Change(0, heard.since(0)) if kept is None else kept.change_to(heard)
+        change = Change(0, heard.since(0), heard.front) if kept is None else kept.change_to(heard)
         # What is heard meanwhile is not written by this.
         written = _Kept(heard.front, heard.size)
         try:

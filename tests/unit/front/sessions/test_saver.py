@@ -62,10 +62,12 @@ async def test_only_what_is_new_is_brought() -> None:
     assert await speaker.saves(b"") == [None]
     assert await speaker.saves(b"ab") == [Change(0, b"ab")]
     assert await speaker.saves(b"abcd") == [Change(2, b"cd")]
-    assert await speaker.saves(b"abcd") == [None]
+    # Nothing is new, but it must be there.
+    assert await speaker.saves(b"abcd") == [Change(4, b"")]
     assert await speaker.saves(b"abcdef", b"gh", b"ij") == [Change(4, b"efghij")]
-    assert await speaker.saves(b"gh", b"ijkl", left=1) == [Change(0, b"ghijkl")]
-    assert await speaker.saves(b"", left=2) == [Change(0, b"")]
+    assert await speaker.saves(b"gh", b"ijkl", left=1) == [Change(0, b"ghijkl", 1)]
+    assert await speaker.saves(b"gh", b"ijklmn", left=0) == [Change(6, b"mn", 1)]
+    assert await speaker.saves(b"", left=2) == [Change(0, b"", 3)]
     assert await speaker.saves(b"", left=1) == [None]
 
 
