@@ -278,7 +278,6 @@ async def among_others(app: App, desk: Desk, presence: PresenceKeeper, keeper: K
         desk.instance_id,
         loops.relay_interval_ms,
         hand_over=letters.hear,
-        re_route=letters.hear,
         ring=partial(await_letter, bell, desk.instance_id, settings.inbox_block_ms),
         pauses_ms=(100, settings.letter_pause_ms),
         buried=lambda parcel, reason: note("dead_letter", parcel.id, f"{parcel.letter.kind}: {reason}"),

@@ -25,24 +25,18 @@ class Addressee:
 
     def __init__(self) -> None:
         self.read: list[str] = []
-        self.rerouted: list[str] = []
         self.begun: list[str] = []
         self.gates: dict[str, asyncio.Event] = {}
         self.failures: dict[str, list[Exception]] = {}
 
     async def hand_over(self, letter: Letter) -> None:
-        await self._read(letter.detail, self.read)
-
-    async def re_route(self, letter: Letter) -> None:
-        await self._read(letter.detail, self.rerouted)
-
-    async def _read(self, detail: str, read: list[str]) -> None:
+        detail = letter.detail
         self.begun.append(detail)
         if detail in self.gates:
             await self.gates[detail].wait()
         if self.failures.get(detail):
             raise self.failures[detail].pop(0)
-        read.append(detail)
+        self.read.append(detail)
 
 
 def postman_of(engine: Engine, bell: Engine, instance_id: str, addressee: Addressee, **how: Any) -> Postman:
@@ -51,7 +45,6 @@ def postman_of(engine: Engine, bell: Engine, instance_id: str, addressee: Addres
         instance_id,
         1,
         hand_over=addressee.hand_over,
-        re_route=addressee.re_route,
         ring=partial(await_letter, bell, instance_id, BLOCK_MS),
         **{"pauses_ms": (1, 4)} | how,
     )

@@ -40,11 +40,11 @@ log = get_log(__name__)
 class Postman(Loop):
     """Hands letters over side by side, those about the same one after the other, in the order of their inbox.
 
-    `hand_over` gets the letters to this instance, `re_route` those that were taken over from one that is gone. Both
-    must bear to get the same letter twice. A letter for which they raise, or take too long, is handed over again, after
-    a pause that grows, and is a dead letter after `MAX_DELIVERIES`. If they raise `UnknownKind`, each pause is the
-    longest: while instances are upgraded one after the other, another who knows it may come to read it. `ring` returns
-    when there may be a letter behind the number that it is given.
+    `hand_over` gets the letters to this instance, and those that were taken over from one that is gone. It must bear to
+    get the same letter twice. A letter for which it raises, or takes too long, is handed over again, after a pause that
+    grows, and is a dead letter after `MAX_DELIVERIES`. If it raises `UnknownKind`, each pause is the longest: while
+    instances are upgraded one after the other, another who knows it may come to read it. `ring` returns when there may
+    be a letter behind the number that it is given.
     """
 
     def __init__(
@@ -54,7 +54,6 @@ class Postman(Loop):
         interval_ms: int,
         *,
         hand_over: HandOver,
-        re_route: HandOver,
         ring: Callable[[str], Awaitable[None]],
         pauses_ms: tuple[int, int] = (100, 10_000),
         buried: Callable[[Parcel, str], None] = lambda _parcel, _reason: None,
@@ -69,7 +68,6 @@ class Postman(Loop):
         self.instance_id = instance_id
         self._engine = engine
         self._hand_over = hand_over
-        self._re_route = re_route
         self._ring = ring
         self._buried = buried
         self._pauses_s = (pauses_ms[0] / 1000, pauses_ms[1] / 1000)
@@ -140,9 +138,8 @@ class Postman(Loop):
             self._moved.set()
 
     async def _handle(self, parcel: Parcel) -> None:
-        hand_over = self._hand_over if parcel.instance == self.instance_id else self._re_route
         try:
-            await within(hand_over(parcel.letter), self._patience_s)
+            await within(self._hand_over(parcel.letter), self._patience_s)
         except UnknownKind as error:
             number, most, reason = parcel.deliveries, MAX_DELIVERIES, str(error)
             log.warning("postman", kind=parcel.letter.kind, letter=parcel.id, number=number, most=most, reason=reason)

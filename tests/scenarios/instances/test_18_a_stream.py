@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import signal
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -17,9 +18,12 @@ from tests.support.balancer import Balancer
 from tests.support.house import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from tests.scenarios.doors.conftest import Start
     from tests.support.house import Scheduler
     from tests.support.people import Client as Raw
+    from tests.support.people import Node
     from tests.support.servers import Server
 
 #: A tenth of a second.
@@ -67,14 +71,22 @@ async def two(serve: Start, settings: dict[str, Any]) -> tuple[Scheduler, Schedu
     return await serve(**settings), await serve(**settings)
 
 
-@pytest.mark.parametrize("binary", [False, True], ids=["json", "binary"])
-async def test_a_client_goes_on_where_it_was(serve: Start, store: Server, binary: bool) -> None:
-    """It knows nothing of what is kept, and says nothing again."""
-    here, there = await two(serve, SOON)
+@asynccontextmanager
+async def streaming(
+    serve: Start, settings: dict[str, Any], **said: Any
+) -> AsyncIterator[tuple[Scheduler, Scheduler, Node, Raw, str]]:
+    """A node at one instance, a client at the other; and the token by which that goes on elsewhere."""
+    here, there = await two(serve, settings)
     async with here.node() as node, there.client() as client:
         await node.register(slots=4)
         await node.is_ready()
-        token = (await client.init(supports_binary_frame=binary))["resume_token"]
+        yield here, there, node, client, (await client.init(**said))["resume_token"]
+
+
+@pytest.mark.parametrize("binary", [False, True], ids=["json", "binary"])
+async def test_a_client_goes_on_where_it_was(serve: Start, store: Server, binary: bool) -> None:
+    """It knows nothing of what is kept, and says nothing again."""
+    async with streaming(serve, SOON, supports_binary_frame=binary) as (here, there, node, client, token):
         await speak(client, 0, 1, 2, 3, binary=binary)
         await are_kept(store, client, 4)
         await there.stop(signal.SIGKILL)
@@ -90,11 +102,7 @@ async def test_a_client_goes_on_where_it_was(serve: Start, store: Server, binary
 
 
 async def test_an_instance_that_is_told_to_stop_cuts_nothing(serve: Start) -> None:
-    here, there = await two(serve, NEVER)
-    async with here.node() as node, there.client() as client:
-        await node.register(slots=4)
-        await node.is_ready()
-        token = (await client.init())["resume_token"]
+    async with streaming(serve, NEVER) as (here, there, node, client, token):
         await speak(client, 0, 1)
         assert await there.stop() == 0
         assert (await client.gone())[0] == 1012
@@ -107,11 +115,7 @@ async def test_an_instance_that_is_told_to_stop_cuts_nothing(serve: Start) -> No
 
 
 async def test_what_a_client_says_again_is_not_heard_twice(serve: Start, store: Server) -> None:
-    here, there = await two(serve, SOON)
-    async with here.node() as node, there.client() as client:
-        await node.register(slots=4)
-        await node.is_ready()
-        token = (await client.init())["resume_token"]
+    async with streaming(serve, SOON) as (here, there, node, client, token):
         await speak(client, 0, 1)
         await are_kept(store, client, 2)
         await there.stop(signal.SIGKILL)
@@ -123,11 +127,7 @@ async def test_what_a_client_says_again_is_not_heard_twice(serve: Start, store: 
 
 
 async def test_whoever_leaves_out_what_is_lost_is_told(serve: Start, store: Server) -> None:
-    here, there = await two(serve, SOON)
-    async with here.node() as node, there.client() as client:
-        await node.register(slots=4)
-        await node.is_ready()
-        token = (await client.init())["resume_token"]
+    async with streaming(serve, SOON) as (here, there, node, client, token):
         await speak(client, 0, 1)
         await are_kept(store, client, 2)
         await there.stop(signal.SIGKILL)
@@ -139,11 +139,7 @@ async def test_whoever_leaves_out_what_is_lost_is_told(serve: Start, store: Serv
 
 
 async def test_a_client_is_told_that_nothing_is_kept_and_says_it_again(serve: Start) -> None:
-    here, there = await two(serve, NEVER)
-    async with here.node() as node, there.client() as client:
-        await node.register(slots=4)
-        await node.is_ready()
-        token = (await client.init())["resume_token"]
+    async with streaming(serve, NEVER) as (here, there, node, client, token):
         await speak(client, 0, 1, 2)
         await there.stop(signal.SIGKILL)
         async with here.client() as back:
@@ -161,11 +157,7 @@ async def test_a_piece_that_was_just_cut_is_one_job_wherever_that_was_when_it_st
 
     The number that it was given before it was saved is nobody's.
     """
-    here, there = await two(serve, settings)
-    async with here.node() as node, there.client() as client:
-        await node.register(slots=4)
-        await node.is_ready()
-        token = (await client.init())["resume_token"]
+    async with streaming(serve, settings) as (here, there, node, client, token):
         await speak(client, 0, 1, 2, is_final=True)
         await there.stop(signal.SIGKILL)
         async with here.client() as back:
@@ -184,11 +176,7 @@ async def test_a_piece_that_was_just_cut_is_one_job_wherever_that_was_when_it_st
 
 async def test_its_pause_is_over_while_nobody_has_it(serve: Start, store: Server) -> None:
     """The client comes back and says no more: what it said has its answer."""
-    here, there = await two(serve, SOON | {"sessions__pause_ms": "500"})
-    async with here.node() as node, there.client() as client:
-        await node.register(slots=4)
-        await node.is_ready()
-        token = (await client.init())["resume_token"]
+    async with streaming(serve, SOON | {"sessions__pause_ms": "500"}) as (here, there, node, client, token):
         await speak(client, 0, 1)
         await are_kept(store, client, 2)
         await there.stop(signal.SIGKILL)
