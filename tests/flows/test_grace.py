@@ -9,11 +9,13 @@ import pytest
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.attempts import Delivered
 from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.reap import Settled, reap
+from lingua_scheduler.flows.undeliver import undeliver
 from lingua_scheduler.store.keys import cell_key
 from tests.support.cells import watch
 from tests.support.stage import T0, A, B, bring, join, place, sweep
@@ -112,6 +114,30 @@ async def test_the_time_of_what_a_legacy_node_has_counts_again_when_it_is_back(w
     cell = await world.cell()
     assert cell.due[f"j:{A}"] == T0 + 30_000
     assert [past.cause for past in cell.jobs[B].past.attempts] == ["unsent"]
+
+
+@pytest.mark.parametrize("connection", ["y", ""], ids=["socket", "polls"])
+async def test_what_a_legacy_node_may_not_have_been_told_goes_on_at_once_when_it_is_back(
+    world: World, connection: str
+) -> None:
+    """Its slot stays taken, for it may have it all the same. Whoever polls finds it in his mailbox."""
+    await join(world, "n1", connection="x", acks=False, tells=False)
+    await place(world)
+    await deliver(world.engine, A, 1, "n1")
+    await place(world, B)
+    await join(world, "n2")
+    await disconnect(world.engine, CELL, "n1", "x", handover=True)
+    left = await undeliver(world.engine, B, 1, "n1", unsure=True)
+    assert isinstance(left, Delivered)
+    assert (left.state, left.node_id) == ("RESERVED", "n1")
+    world.now_ms += 100
+    await join(world, "n1", connection=connection, acks=False, tells=False)
+    cell = await world.cell()
+    assert (cell.jobs[A].state, cell.jobs[A].node) == ("ACCEPTED", "n1")
+    job = cell.jobs[B]
+    assert (job.state, job.node, job.past.tries) == ("RESERVED", "n2" if connection else "n1", 0)
+    assert [past.cause for past in job.past.attempts] == ["unsent"] * bool(connection)
+    assert list(cell.limbo) == [f"n1:{B}:1"] * bool(connection)
 
 
 @pytest.mark.parametrize(

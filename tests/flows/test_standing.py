@@ -8,6 +8,7 @@ from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.drain import drain
@@ -56,6 +57,7 @@ async def test_each_reason_that_ends_shows_the_next(world: World) -> None:
     """All of them hold at first, but for the loss; its grace is one of them."""
     await join(world, connection="x")
     await place(world, A, limits=PATIENT)
+    await deliver(world.engine, A, 1, "n1")
     await place(world, B, limits=PATIENT)
     await fail(world.engine, B, 1, "n1", reason="", overloaded=True, retry_after_ms=60_000)
     await cancel(world.engine, B)

@@ -142,6 +142,10 @@ class Model(JobFlows):
                 self.move_on(job, "dropped", "dropped")
             elif connection:
                 self.move_on(job, "undelivered", "undelivered")
+        if was_away and goes_on and running is None and connection:
+            for _, job_id, _ in self.leases_of(node_id, fenced=False):
+                if not (self.jobs[job_id].accepted or self.jobs[job_id].dispatched_at):
+                    self.move_on(self.jobs[job_id], "unsent", "unsent")
         last = before.connection if before else ""
         replaced = last if last != connection else ""
         return Registered(how, node.epoch, self.standing(node_id), node.pairs, cancel, [], replaced)

@@ -91,11 +91,26 @@ local function imply_ack(job_id)
   end
 end
 
--- In its grace nobody looked at the time of its attempts; now somebody does.
+-- In its grace nobody looked at the time of its attempts; now somebody does. Gives them.
 local function watch_again(node_id)
+  local current = {}
   for _, entry in ipairs(leases_of(node_id)) do
     if redis.call("HEXISTS", KEY.limbo, entry[1]) == 0 then
       redis.call("ZADD", KEY.due, "XX", "LT", now, "j:" .. entry[2])
+      current[#current + 1] = entry
+    end
+  end
+  return current
+end
+
+-- Nobody knows whether these were written to a node that has another socket now and cannot say what it works on. Nobody
+-- will write them any more, and it may never answer: they go on at once, and if it has them its slots are taken.
+local function send_elsewhere(attempts)
+  for _, entry in ipairs(attempts) do
+    local packed = redis.call("HGET", KEY.jobs, entry[2])
+    local job = packed and cmsgpack.unpack(packed)
+    if job and job[JOB.state] == "RESERVED" then
+      move_on(entry[2], job, CAUSE.unsent, CAUSE.unsent.name, now, rules)
     end
   end
 end
@@ -184,9 +199,7 @@ for i = 3, #ARGV do
     for _, entry in ipairs(kept) do
       imply_ack(entry[2])
     end
-    if was_away then
-      watch_again(node_id)
-    end
+    local back_with = was_away and watch_again(node_id) or {}
     for _, entry in ipairs(strangers) do
       -- What an instance remembers may be older than what the node has said since.
       if not (from_memory and has_let_go(entry[2], entry[3], node_id)) then
@@ -217,6 +230,9 @@ for i = 3, #ARGV do
       elseif connection ~= "" then
         move_on(entry[2], job, CAUSE.undelivered, "undelivered", now, rules)
       end
+    end
+    if goes_on and not running and connection ~= "" then
+      send_elsewhere(back_with)
     end
     local last = known and known[PROFILE.connection] or ""
     local answer = { "REGISTERED", how, node[NODE.epoch], node[NODE.standing], served, cancel, crowded }
