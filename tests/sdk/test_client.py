@@ -13,6 +13,7 @@ from lingua_scheduler.sdk import Client
 from lingua_scheduler.sdk.client_errors import ClientError, NoResult, Refused, Unreachable
 from lingua_scheduler.sdk.client_items import Missing, Partial, Result
 from tests.support.house import House, eventually
+from tests.support.meddling import hold_back
 from tests.support.sdk_clients import TENTH, all_of, ends, wav
 
 if TYPE_CHECKING:
@@ -321,3 +322,30 @@ async def test_a_scheduler_that_wants_less_makes_the_sender_wait(server: Server)
             await stream.cut()
             await node.result(await node.job(utterance_index=2))
             assert [type(item) for item in await ends(stream, 1)] == [Result]
+
+
+async def test_whoever_waited_as_long_as_it_was_told_is_not_refused_because_its_last_utterance_was_late(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its session let that in when it was said; the engine counts it when it has its turn."""
+    rates, gate = {"rates.utterances_per_s": 1, "rates.utterances_burst": 1}, asyncio.Event()
+    async with House(server.url, **rates).open() as house, house.node() as node, Client(house.url) as client:
+        await node.register(slots=8)
+        late = hold_back(monkeypatch, house.serving.desk.engine, "enter_session", gate)
+        async with client.stream("en", "zh") as stream:
+            for _ in range(2):
+                await stream.send(TENTH)
+                await stream.cut()
+            await late.wait()
+            conversation = stream._link.conversation
+
+            async def is_told() -> bool:
+                return conversation.slow_until_ms > 0
+
+            await eventually(is_told)
+            await stream.send(TENTH)
+            gate.set()
+            await stream.cut()
+            for index in (0, 2):
+                await node.result(await node.job(utterance_index=index))
+            assert [type(item) for item in await ends(stream, 3)] == [Result, Missing, Result]

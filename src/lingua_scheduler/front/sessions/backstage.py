@@ -150,6 +150,9 @@ class Backstage:
 
     async def _enter(self, about: About, number: Number, owner: str) -> int | Refusal:
         rules = self._rules
+        # Its own bucket has let it in when it was said, and told its client by that when to go on. Here it is counted
+        # when it has its turn: whoever waited as long as he was told must not be refused because the last one was late.
+        burst = rules.burst + rules.rate_per_s
         entered = await enter_session(
             self._engine,
             about.session_id,
@@ -157,7 +160,7 @@ class Backstage:
             utterance_index=number.index,
             at_least=number.at_least,
             rate=rules.rate_per_s,
-            burst=rules.burst,
+            burst=burst,
             ttl_ms=rules.state_ttl_ms,
             owner=owner,
         )
