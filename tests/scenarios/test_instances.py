@@ -32,21 +32,25 @@ if TYPE_CHECKING:
     from tests.support.servers import Server
 
 LINGUA = str(Path(sys.executable).parent / "lingua")
+#: Nobody knows the letters of these tests, so each of them is soon a dead one.
+CALM = {"LINGUA_INSTANCE__LETTER_PAUSE_MS": "1"}
 #: Who is silent for a second is gone, and soon missed.
-QUICK = {
+QUICK = CALM | {
     "LINGUA_INSTANCE__PRESENCE_TTL_MS": "1000",
     "LINGUA_INSTANCE__PRESENCE_BEAT_MS": "200",
     "LINGUA_LOOPS__INHERIT_INTERVAL_MS": "50",
-    # Nobody knows the letters of these tests, so each of them is soon a dead one.
-    "LINGUA_INSTANCE__LETTER_PAUSE_MS": "1",
 }
 
 
 @asynccontextmanager
-async def several(store: Server, *instance_ids: str) -> AsyncIterator[dict[str, Scheduler]]:
+async def several(
+    store: Server, *instance_ids: str, settings: dict[str, str] = QUICK
+) -> AsyncIterator[dict[str, Scheduler]]:
     async with AsyncExitStack() as stack:
         yield {
-            instance_id: await stack.enter_async_context(Scheduler(store.url, **QUICK, LINGUA_INSTANCE__ID=instance_id))
+            instance_id: await stack.enter_async_context(
+                Scheduler(store.url, **settings, LINGUA_INSTANCE__ID=instance_id)
+            )
             for instance_id in instance_ids
         }
 
@@ -229,7 +233,8 @@ def ask(doors: Scheduler, *words: str, code: int = 0) -> str:
 
 
 async def test_the_operator_sees_instances_and_dead_letters_and_decides(store: Server) -> None:
-    async with several(store, "a", "b") as running, writer(store) as engine:
+    """Every command is a process that starts: on a machine with much to do, nobody may be missed for that."""
+    async with several(store, "a", "b", settings=CALM) as running, writer(store) as engine:
         doors = running["b"]
         found = json.loads(await asyncio.to_thread(ask, doors, "instances", "--json"))["instances"]
         assert [(one["instance_id"], one["pid"]) for one in found] == [(name, running[name].pid) for name in "ab"]
