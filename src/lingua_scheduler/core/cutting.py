@@ -71,6 +71,8 @@ class Utterance(msgspec.Struct, frozen=True):
     #: When its first and its last audio came.
     first_ms: int
     last_ms: int
+    #: The chunk before the one in which it begins.
+    before: int = -1
 
     @property
     def is_manual_cut(self) -> bool:
@@ -125,6 +127,8 @@ class Turn(msgspec.Struct, frozen=True):
     piece: int
     units: int
     size: int
+    #: The chunk before the one in which its open piece begins.
+    before: int = -1
 
 
 class Cutting(msgspec.Struct, frozen=True):
@@ -145,16 +149,17 @@ class _Turn:
     piece: int = 0
     units: int = 0
     audio: bytearray = field(default_factory=bytearray)
+    before: int = -1
 
-    def add(self, audio: bytes, units: int, now_ms: int) -> None:
+    def add(self, seq: int, audio: bytes, units: int, now_ms: int) -> None:
         if not self.units:
-            self.first_ms = now_ms
+            self.first_ms, self.before = now_ms, seq - 1
         self.audio += audio
         self.units += units
         self.last_ms = max(self.last_ms, now_ms)
 
     def save(self) -> Turn:
-        return Turn(self.turn_id, self.first_ms, self.last_ms, self.piece, self.units, len(self.audio))
+        return Turn(self.turn_id, self.first_ms, self.last_ms, self.piece, self.units, len(self.audio), self.before)
 
     def next_piece(self) -> None:
         self.piece += 1
@@ -199,7 +204,8 @@ class Cutter:
         self._sequence, turn = saved.sequence, saved.turn
         if turn is not None:
             opened = bytearray(audio)
-            self._turn = _Turn(turn.turn_id, turn.first_ms, turn.last_ms, turn.piece, turn.units, opened)
+            about = (turn.turn_id, turn.first_ms, turn.last_ms, turn.piece, turn.units)
+            self._turn = _Turn(*about, opened, turn.before)
         self._codec.put(saved.torn)
 
     def came_back(self) -> None:
@@ -231,7 +237,7 @@ class Cutter:
             wrong.append(f"{missing} before it were not heard")
         self._was_away = False
         wrong.append(self._codec.put(audio))
-        utterances += self._fill(now_ms)
+        utterances += self._fill(seq, now_ms)
         if is_final:
             wrong.append(self._codec.end())
             utterances += self._end_turn(Cut.manual)
@@ -271,7 +277,7 @@ class Cutter:
         self._codec.end()
         return list(self._end_turn(Cut.manual))
 
-    def _fill(self, now_ms: int) -> Iterator[Utterance]:
+    def _fill(self, seq: int, now_ms: int) -> Iterator[Utterance]:
         """Put what is whole into the turn, and cut it as often as it is too much."""
         while self._codec.waiting:
             turn = self._turn = self._turn or _Turn(self._new_turn_id(), now_ms, now_ms)
@@ -279,7 +285,7 @@ class Cutter:
             size = self._limits.max_bytes - len(turn.audio)
             audio, taken = self._codec.take(units, size)
             if taken:
-                turn.add(audio, taken, now_ms)
+                turn.add(seq, audio, taken, now_ms)
             else:
                 yield self._cut(turn, Cut.max_length if units else Cut.max_duration)
 
@@ -300,6 +306,7 @@ class Cutter:
             duration_ms=self._codec.ms_of(turn.units),
             first_ms=turn.first_ms,
             last_ms=turn.last_ms,
+            before=turn.before,
         )
         self.next_index += 1
         turn.next_piece()

@@ -49,8 +49,9 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     is_timeout_triggered: bool = False
     is_max_duration_triggered: bool = False
     turn_id: str | None = None
-    #: Which piece of its turn it is.
+    #: Which piece of its turn it is, and the chunk before the one in which it begins.
     piece: int = 0
+    before: int = -1
     bind_key: str = ""
 
 
@@ -74,12 +75,12 @@ def whole_of(said: Said, index: int | None) -> Whole:
     cuts = {Cut.manual: said.is_manual_cut, Cut.timeout: said.is_timeout_triggered}
     cuts[Cut.max_duration] = said.is_max_duration_triggered
     cut = next((cut for cut, is_so in cuts.items() if is_so), Cut.max_length)
-    return Whole(said.turn_id or "", said.piece, cut, said.began_ms, len(said.audio), index)
+    return Whole(said.turn_id or "", said.piece, cut, said.began_ms, len(said.audio), index, said.before)
 
 
 def piece_of(whole: Whole, audio: bytes) -> Piece:
     """The same again. Nobody asks how long it was."""
-    return Piece(0, audio, whole.cut, whole.turn_id, whole.piece, 0, whole.first_ms, whole.first_ms)
+    return Piece(0, audio, whole.cut, whole.turn_id, whole.piece, 0, whole.first_ms, whole.first_ms, whole.before)
 
 
 def cut_from_stream(piece: Piece, session: SessionInit, agreed: Agreed, nothing: Said, web_ms: int | None) -> Said:
@@ -101,6 +102,7 @@ def cut_from_stream(piece: Piece, session: SessionInit, agreed: Agreed, nothing:
         is_max_duration_triggered=piece.is_max_duration_triggered,
         turn_id=piece.turn_id,
         piece=piece.piece,
+        before=piece.before,
         **wishes,
     )
 

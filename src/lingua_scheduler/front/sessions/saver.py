@@ -47,6 +47,12 @@ class Change(msgspec.Struct, frozen=True):
 _NOTHING: Final = Change(0, b"")
 
 
+class State(Protocol):
+    """What is to be saved. `is_bare`: its audio cannot be kept."""
+
+    def __call__(self, *, is_bare: bool = False) -> Saved: ...
+
+
 class Put(Protocol):
     """Brings a state to the engine, and what has changed of its audio; None: there was none, and is none."""
 
@@ -67,7 +73,7 @@ class _Kept(msgspec.Struct, frozen=True):
 class Saver:
     """Of one session. `create`: the engine does not know it yet, or not any more."""
 
-    def __init__(self, state: Callable[[], Saved], heard: Callable[[], Heard], put: Put, *, create: bool) -> None:
+    def __init__(self, state: State, heard: Callable[[], Heard], put: Put, *, create: bool) -> None:
         self._state = state
         self._heard = heard
         self._put = put
@@ -77,6 +83,7 @@ class Saver:
         self._lock = asyncio.Lock()
         self._asked = self._done = 0
         self._failed: tuple[int, Exception] | None = None
+        self._is_bare = False
 
     def lost(self) -> None:
         """The engine has nothing of it any more."""
@@ -124,9 +131,22 @@ class Saver:
         except DependencyDown as down:
             if down.reason != "OOM" or change is None or not change.audio:
                 raise
-            # An engine without memory takes no audio. The rest it takes, and nobody believes that it has the audio.
+            # An engine without memory takes no audio. The rest it takes, and whoever goes on asks for the audio again.
             written = _Kept()
-            refusal = await self._put(msgspec.structs.replace(self._state(), stream=None), _NOTHING, create=create)
+            self._say_bare(saved)
+            refusal = await self._put(self._state(is_bare=True), _NOTHING, create=create)
+        else:
+            self._is_bare = self._is_bare and not written.size
         if refusal is None:
             self._kept = written
         return refusal
+
+    def _say_bare(self, saved: Saved) -> None:
+        """Once, until it takes audio again."""
+        if not self._is_bare:
+            about, detail = saved.about, "if this instance is killed, the client has to say it again"
+            reason = "the engine has no memory for what is being said"
+            log.warning(
+                "keep_heard", session_id=about.session_id, trace_id=about.trace_id, reason=reason, detail=detail
+            )
+        self._is_bare = True

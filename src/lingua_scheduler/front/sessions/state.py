@@ -58,6 +58,8 @@ class Whole(msgspec.Struct, frozen=True):
     size: int
     #: None: it has no number yet.
     index: int | None = None
+    #: The chunk before the one in which it begins.
+    before: int = -1
 
 
 class Stream(msgspec.Struct, frozen=True):

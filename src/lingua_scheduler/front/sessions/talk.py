@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from lingua_scheduler.core.cutting import Cutting, Sequence
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.core.traces import trace_in
 from lingua_scheduler.front.sessions.closing import Closing
@@ -41,9 +42,8 @@ from lingua_scheduler.protocol.speech import PROTOCOL_VERSION, outdated
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lingua_scheduler.core.cutting import Cutting
     from lingua_scheduler.front.sessions.rules import SessionRules
-    from lingua_scheduler.front.sessions.state import About, Saved
+    from lingua_scheduler.front.sessions.state import About, Saved, Whole
     from lingua_scheduler.protocol.frames import Frame
     from lingua_scheduler.protocol.session import FromClient
 
@@ -74,12 +74,19 @@ class Talk:
             return cls(ledger, Closing(ledger, stream.cutting if stream else None))
         return cls(ledger, Live(ledger, now_ms, new_id, stream, audio))
 
-    def save(self) -> Saved:
-        """All that is needed to go on elsewhere, but for the audio."""
+    def save(self, *, is_bare: bool = False) -> Saved:
+        """All that is needed to go on elsewhere, but for the audio.
+
+        `is_bare`: nobody keeps that. What has its number is announced as lost, if it has no job; and whoever goes on
+        tells the client to go on behind that.
+        """
         line, cutting = self.ledger.line, self.phase.save()
         wholes = [whole_of(said, index) for index, said in line.placing.items()]
-        wholes += [whole_of(said, None) for said in line.pieces()]
-        stream = None if cutting is None else Stream(wholes, cutting)
+        unnumbered = [whole_of(said, None) for said in line.pieces()]
+        if cutting is not None and is_bare:
+            stream: Stream | None = Stream([], Cutting(_numbered_up_to(cutting, unnumbered)))
+        else:
+            stream = None if cutting is None else Stream(wholes + unnumbered, cutting)
         is_closing = isinstance(self.phase, Closing) and self.phase.has_heard_all
         return msgspec.structs.replace(self.ledger.save(), is_closing=is_closing, stream=stream)
 
@@ -275,6 +282,15 @@ class Talk:
     def _then(self, effects: list[Effect]) -> list[Effect]:
         """A session that closes is finished as soon as it owes nothing."""
         return [*effects, *self.phase.finish()] if isinstance(self.phase, Closing) else effects
+
+
+def _numbered_up_to(cutting: Cutting, unnumbered: list[Whole]) -> Sequence | None:
+    """The chunks of a stream before all that has no number yet; None: there is none."""
+    sequence, begin = cutting.sequence, [whole.before for whole in unnumbered]
+    begin += [cutting.turn.before] if cutting.turn is not None and cutting.turn.size else []
+    if sequence is None or not begin:
+        return sequence
+    return Sequence(sequence.first, min(begin)) if min(begin) >= sequence.first else None
 
 
 def _heard_seq(cutting: Cutting | None) -> int | None:

@@ -62,6 +62,37 @@ def test_what_was_heard_is_in_the_utterance_that_ends_elsewhere() -> None:
     assert (said.audio, said.began_ms, said.is_manual_cut) == (b"aabbbbcc", START_MS, True)
 
 
+def bare(machine: Talk) -> Talk:
+    """It goes on elsewhere, and the engine had no memory for its audio."""
+    saved = unpack_state(pack_state(machine.save(is_bare=True)))
+    assert saved is not None
+    return Talk.load(machine.ledger.rules, saved, START_MS, counting())
+
+
+def test_a_client_whose_audio_could_not_be_kept_is_told_from_where_to_say_it_again() -> None:
+    machine = talk(SHORT)
+    assert back(bare(machine)) == -1
+    machine.hear(chunk(0, b"aa"), START_MS)
+    assert back(bare(machine)) == -1
+    machine.hear(chunk(1, b"bb", is_final=True), START_MS)
+    # In line for its number: nobody has it yet.
+    assert back(bare(machine)) == -1
+    numbered(machine, 0)
+    assert back(bare(machine)) == 1
+    machine.hear(chunk(2, b"cc"), START_MS)
+    machine.hear(chunk(3, b"dd"), START_MS)
+    assert back(bare(machine)) == 1
+    assert back(bare(moved(machine))) == 1
+    only(Number, machine.hear(chunk(4, b"ee", is_final=True), START_MS))
+    machine.hear(chunk(5, b"ff"), START_MS)
+    again = bare(machine)
+    assert back(again) == 1
+    for seq, audio in enumerate((b"cc", b"dd"), start=2):
+        again.hear(chunk(seq, audio), START_MS)
+    only(Number, again.hear(chunk(4, b"ee", is_final=True), START_MS))
+    assert numbered(again, 1).audio == b"ccddee"
+
+
 def test_its_pause_goes_on_whether_or_not_anybody_comes_back() -> None:
     machine = talk()
     machine.hear(chunk(0, TENTH), START_MS)

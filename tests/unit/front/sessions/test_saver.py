@@ -9,7 +9,8 @@ import pytest
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.front.sessions.saver import Change, NotSaved, Saver
-from lingua_scheduler.front.sessions.state import Heard, Saved
+from lingua_scheduler.front.sessions.state import Heard, Saved, Stream
+from tests.support.logs import told
 from tests.unit.front.sessions.talking import START_MS, chunk, talk
 
 if TYPE_CHECKING:
@@ -118,15 +119,22 @@ async def test_an_engine_that_came_back_empty_gets_everything() -> None:
     assert speaker.engine.brought == [(Change(0, b"ab"), True)]
 
 
-async def test_an_engine_without_memory_takes_the_rest_and_is_asked_again() -> None:
+async def test_an_engine_without_memory_takes_the_rest_and_is_asked_again(caplog: pytest.LogCaptureFixture) -> None:
     speaker = Speaker()
     await speaker.saves(b"ab")
     speaker.engine.answers = [DependencyDown("OOM", "full")]
     assert await speaker.saves(b"abcd") == [Change(2, b"cd"), Change(0, b"")]
     assert speaker.engine.last is not None
-    assert speaker.engine.last.stream is None
-    assert await speaker.saves(b"abcd") == [Change(0, b"abcd")]
-    assert speaker.engine.last.stream is not None
+    # Nothing is heard that would have to be kept.
+    assert speaker.engine.last.stream == Stream()
+    speaker.engine.answers = [DependencyDown("OOM", "full")]
+    await speaker.saves(b"abcdef")
+    assert [one["session_id"] for one in told(caplog, "keep_heard")] == ["s-1"]
+    assert await speaker.saves(b"abcdef") == [Change(0, b"abcdef")]
+    assert speaker.engine.last.stream.size == 2
+    speaker.engine.answers = [DependencyDown("OOM", "full")]
+    await speaker.saves(b"abcdefgh")
+    assert len(told(caplog, "keep_heard")) == 2
 
 
 @pytest.mark.parametrize("why", [DependencyDown("UNREACHABLE", ""), DependencyDown("READONLY", "")])
