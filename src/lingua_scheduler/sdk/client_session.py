@@ -7,6 +7,10 @@ has heard before by their number, and says of chunks up to which it has them; re
 
 A pong says that a chunk was heard, and makes room for more. But whoever heard it may be killed before it has saved it:
 so chunks are kept here for a while longer.
+
+A stream may begin its numbers anew, after a cut or a pause, with the first that the scheduler heard. One that does not
+say up to which chunk it has them could take what is said again for such a beginning. So the first that it hears is a
+chunk without audio, under a number that no audio has, and no other beginning.
 """
 
 from __future__ import annotations
@@ -62,6 +66,8 @@ _MAX_CAUSES: Final = 64
 #: How long to be slow, if nobody says how long.
 _SLOW_MS: Final = 1_000
 _LOW_32: Final = 2**32 - 1
+#: The first number of audio. Those below it are left for beginnings.
+FIRST_SEQ: Final = 64
 
 #: It would be the same again.
 _FINAL: Final = frozenset(
@@ -159,7 +165,8 @@ class Conversation:
         #: Chunks without their pong, and the last of those that had theirs.
         self._unsure = _Chunks()
         self._heard = _Chunks()
-        self._seq = -1
+        self._seq = FIRST_SEQ - 1
+        self._next_beginning = FIRST_SEQ - 1
         self.is_closing = False
         self._held: dict[tuple[str, int], _Held] = {}
         self._held_bytes = 0
@@ -257,7 +264,16 @@ class Conversation:
         raw = encode_frame(frame)
         self._unsure.add(frame.seq, raw)
         if self.is_open:
+            if frame.seq == FIRST_SEQ:
+                self._begin()
             self.outbox += (raw, _ping(frame.seq))
+
+    def _begin(self) -> None:
+        """What follows is no beginning."""
+        self.outbox.append(
+            encode_frame(AudioFrame(self.session_id, self._next_beginning, 0, is_final=False, audio=b""))
+        )
+        self._next_beginning = max(0, self._next_beginning - 1)
 
     def beat(self) -> None:
         """We are still here."""
@@ -329,6 +345,8 @@ class Conversation:
             self._unsure.take_back(self._heard, ack.heard_seq)
             self._heard_up_to(ack.heard_seq)
         if self._unsure:
+            if ack.heard_seq is None or ack.heard_seq < 0:
+                self._begin()
             self.outbox += (*self._unsure.frames(), _ping(self._seq))
         if self.is_closing:
             self._say_goodbye()

@@ -8,6 +8,9 @@
 
 const PIECE_BYTES = 64 * 1024;
 const MAX_UNSURE_BYTES = 1024 * 1024;
+/** The first number of audio. Those below it are left for chunks without audio, with which a scheduler that does not say
+ * what it has heard begins: so it takes nothing that is said again for the beginning of new numbers. */
+const FIRST_SEQ = 64;
 /** So much of what was heard is kept for saying it again: whoever heard it may be killed before it is saved. */
 const MAX_HEARD_BYTES = 1024 * 1024;
 const FINAL = new Set([1007, 1008, 1009, 4400, 4401, 4403]);
@@ -51,7 +54,7 @@ export class Conversation {
   outbox = [];
   #init; #said = new Map(); #nextIndex = 0; #held = new Map(); #lastEvent = 0; #taken = 0;
   /** Chunks without their pong, and the last of those that had theirs. */
-  #unsure = []; #unsureBytes = 0; #heard = []; #heardBytes = 0; #seq = -1;
+  #unsure = []; #unsureBytes = 0; #heard = []; #heardBytes = 0; #seq = FIRST_SEQ - 1; #nextBeginning = FIRST_SEQ - 1;
   #causes = new Map(); #lastError = null;
 
   constructor(init) { this.#init = init; }
@@ -114,7 +117,14 @@ export class Conversation {
     this.#seq += 1;
     this.#unsure.push({ seq: this.#seq, frame });
     this.#unsureBytes += frame.length;
-    if (this.isOpen) this.outbox.push(frame, this.#ping(this.#seq));
+    if (!this.isOpen) return;
+    if (this.#seq === FIRST_SEQ) this.#begin();
+    this.outbox.push(frame, this.#ping(this.#seq));
+  }
+
+  #begin() {
+    this.outbox.push(this.#frame(AUDIO, this.#nextBeginning));
+    this.#nextBeginning = Math.max(0, this.#nextBeginning - 1);
   }
 
   #frame(kind, seq, audio = new Uint8Array()) {
@@ -184,6 +194,7 @@ export class Conversation {
     this.isOpen = true;
     for (const said of this.#said.values()) this.#utter(said);
     if (typeof ack.heard_seq === "number") this.#goOn(ack.heard_seq);
+    if (this.#unsure.length && !(ack.heard_seq >= 0)) this.#begin();
     if (this.#unsure.length) this.outbox.push(...this.#unsure.map(chunk => chunk.frame), this.#ping(this.#seq));
     if (this.isClosing) this.#sayGoodbye();
   }

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 from collections import deque
+from typing import Any
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -28,6 +30,7 @@ from lingua_scheduler.protocol.session import (
     MissingResult,
     SessionCloseAck,
     SessionInit,
+    SessionInitAck,
     TranslationResult,
     Utterance,
 )
@@ -69,7 +72,7 @@ class Story(RuleBasedStateMachine):
     def carry_out(self, effect: Effect) -> None:
         match effect:
             case Write():
-                self.tell(encode(effect.message).decode())
+                self.tell(encode(self.told(effect.message)).decode())
             case Pong():
                 self.tell(encode_frame(PongFrame(effect.payload)))
             case Number():
@@ -85,6 +88,10 @@ class Story(RuleBasedStateMachine):
                 self.tell(encode(SessionCloseAck(session_id=SESSION)).decode())
             case Close() | Forget():
                 raise AssertionError(effect)
+
+    def told(self, message: Any) -> Any:
+        """As the client reads it."""
+        return message
 
     def tell(self, frame: str | bytes) -> None:
         if self.is_wired and self.is_known:
@@ -259,7 +266,30 @@ class Streaming(Story):
         assert [item.utterance_index for item in self.taken] == list(range(len(self.heard)))
 
 
+class StreamingToAnOlderOne(Streaming):
+    """The same to a scheduler that does not say what it has heard, as long as it is the same one."""
+
+    def told(self, message: Any) -> Any:
+        return msgspec.structs.replace(message, heard_seq=None) if isinstance(message, SessionInitAck) else message
+
+
 TestSpeaking = Speaking.TestCase
 TestSpeaking.settings = settings(max_examples=300, stateful_step_count=40)
 TestStreaming = Streaming.TestCase
 TestStreaming.settings = settings(max_examples=300, stateful_step_count=40)
+
+
+def test_what_had_its_cut_and_no_pong_is_heard_once_by_a_scheduler_that_does_not_say_what_it_has() -> None:
+    story = StreamingToAnOlderOne()
+    story.connect()
+    story.carry_some(6, 6)
+    for number in (1, 2):
+        story.stream(number)
+        story.cut()
+        story.carry_some(9, 0)
+        for _ in range(2):
+            story.break_the_wire()
+            story.connect()
+            story.carry_some(9, 1)
+    story.teardown()
+    assert [len(audio) for audio in story.heard] == [2, 4]

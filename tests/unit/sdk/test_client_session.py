@@ -25,7 +25,13 @@ from lingua_scheduler.protocol.session import (
 )
 from lingua_scheduler.sdk.client_errors import Refused, SessionLost
 from lingua_scheduler.sdk.client_items import Missing, Partial, Result
-from lingua_scheduler.sdk.client_session import MAX_HEARD_BYTES, MAX_UNSURE_BYTES, PIECE_BYTES, Conversation
+from lingua_scheduler.sdk.client_session import (
+    FIRST_SEQ,
+    MAX_HEARD_BYTES,
+    MAX_UNSURE_BYTES,
+    PIECE_BYTES,
+    Conversation,
+)
 
 NOW = 1_000
 
@@ -85,12 +91,16 @@ def streaming() -> Conversation:
 
 
 def answer_pings(machine: Conversation) -> list[Any]:
-    """What was written is heard; each ping has its pong. What it was, without them."""
+    """What was written is heard; each ping has its pong. What it was, without them and without beginnings."""
     frames = written(machine)
     for frame in frames:
         if isinstance(frame, PingFrame):
             machine.hear(encode_frame(PongFrame(frame.payload)), NOW)
-    return [frame for frame in frames if not isinstance(frame, PingFrame)]
+    return [frame for frame in frames if not (isinstance(frame, PingFrame) or is_beginning(frame))]
+
+
+def is_beginning(frame: object) -> bool:
+    return isinstance(frame, AudioFrame) and not frame.audio
 
 
 def written(machine: Conversation) -> list[Any]:
@@ -392,19 +402,36 @@ def test_what_was_said_once_and_is_wrong_is_wrong() -> None:
 
 
 def said_again(machine: Conversation, heard_seq: int | None) -> list[int]:
-    """On a new socket, at a scheduler that has heard up to there: which chunks."""
+    """On a new socket, at a scheduler that has heard up to there: which chunks. They are counted from the first."""
     machine.lost(None)
+    if heard_seq is not None and heard_seq >= 0:
+        heard_seq += FIRST_SEQ
     hear(machine, msgspec.structs.replace(ack(), heard_seq=heard_seq))
-    return [frame.seq for frame in written(machine) if isinstance(frame, AudioFrame | FinalFrame)]
+    chunks = [frame for frame in written(machine) if isinstance(frame, AudioFrame | FinalFrame)]
+    return [frame.seq - FIRST_SEQ for frame in chunks if not is_beginning(frame)]
 
 
-def test_audio_is_numbered_from_0() -> None:
+def test_audio_is_numbered_behind_the_numbers_of_beginnings() -> None:
     machine = streaming()
     machine.stream(b"ab", NOW)
     machine.cut(NOW)
     audio, cut = answer_pings(machine)
-    assert (audio.audio, audio.seq, audio.session_id) == (b"ab", 0, "s-1")
-    assert (type(cut), cut.seq) == (FinalFrame, 1)
+    assert (audio.audio, audio.seq, audio.session_id) == (b"ab", FIRST_SEQ, "s-1")
+    assert (type(cut), cut.seq) == (FinalFrame, FIRST_SEQ + 1)
+
+
+def test_each_socket_at_a_scheduler_that_may_have_heard_anything_has_a_beginning_of_its_own() -> None:
+    """So that no audio has the number of the first chunk that was heard, and no beginning is taken for a new one."""
+    machine = streaming()
+    machine.stream(b"ab", NOW)
+    begun = [frame.seq for frame in written(machine) if is_beginning(frame)]
+    for heard_seq in (None, -1, FIRST_SEQ, None):
+        if heard_seq == FIRST_SEQ:
+            machine.stream(b"ab", NOW)
+        machine.lost(None)
+        hear(machine, msgspec.structs.replace(ack(), heard_seq=heard_seq))
+        begun += [frame.seq for frame in written(machine) if is_beginning(frame)]
+    assert begun == [FIRST_SEQ - 1, FIRST_SEQ - 2, FIRST_SEQ - 3, FIRST_SEQ - 4]
 
 
 def test_what_the_scheduler_has_not_is_said_again_whoever_else_heard_it() -> None:
@@ -418,7 +445,7 @@ def test_what_the_scheduler_has_not_is_said_again_whoever_else_heard_it() -> Non
     assert said_again(machine, -1) == [0, 1, 2, 3, 4]
     answer_pings(machine)
     machine.stream(b"ab", NOW)
-    assert [frame.seq for frame in answer_pings(machine)] == [5]
+    assert [frame.seq for frame in answer_pings(machine)] == [FIRST_SEQ + 5]
 
 
 def test_a_scheduler_that_does_not_say_what_it_has_gets_what_had_no_pong() -> None:
@@ -486,7 +513,7 @@ def test_the_end_comes_after_all_audio_also_on_another_socket() -> None:
     assert last["type"] == "session_close"
     machine.lost(None)
     hear(machine, ack())
-    audio, ping, goodbye = written(machine)
+    _, audio, ping, goodbye = written(machine)
     assert (audio.audio, type(ping), goodbye["type"]) == (b"ab", PingFrame, "session_close")
     hear(machine, SessionCloseAck(session_id="s-1"))
     assert machine.is_over
