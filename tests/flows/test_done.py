@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingua_scheduler.core.records import FORGET_FROM, Event
+from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.attempts import Moved
 from lingua_scheduler.flows.cancel import cancel
+from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.done import MAX_TTL_MS, done
 from lingua_scheduler.flows.evict import evict
 from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.register import register
+from lingua_scheduler.flows.relay import Taken, relay
 from lingua_scheduler.flows.release import release
 from tests.support.cells import GONE, watch
 from tests.support.stage import T0, A, B, bring, code_of, join, keep_alive, place, sweep
@@ -193,3 +196,47 @@ async def test_a_result_is_not_overtaken_by_what_comes_in_the_same_tick(world: W
     _, result = await asyncio.gather(last(world.engine), done(world.engine, A, 1, "n1"))
     assert result == Moved("FINISHED")
     assert (await world.cell()).jobs[A].state == "FINISHED"
+
+
+class TestWhoTellsOfTheEndHimself:
+    """He has taken the event, as a relay would."""
+
+    @pytest.mark.parametrize("lease_ms", [1, 300])
+    async def test_it_is_his_until_his_lease_is_over(self, world: World, lease_ms: int) -> None:
+        await join(world)
+        await place(world)
+        answer, changes = await watch(world, done(world.engine, A, 1, "n1", "1-n1", lease_ms=lease_ms))
+        event = Event("ended", A, 1, "n1", "1-n1", "", T0)
+        assert answer == Moved("FINISHED", T0)
+        assert changes["outbox"] == {event: T0 + lease_ms}
+        for at_ms, taken in ((T0 + lease_ms - 1, []), (T0 + lease_ms, [event])):
+            world.now_ms = at_ms
+            assert await relay(world.engine, CELL) == Taken(taken)
+
+    async def test_what_he_has_told_is_confirmed_to_a_relay(self, world: World) -> None:
+        await join(world)
+        await place(world)
+        answer = await done(world.engine, A, 1, "n1", "1-n1", lease_ms=300)
+        assert isinstance(answer, Moved)
+        await relay(world.engine, CELL, [Event("ended", A, 1, "n1", "1-n1", "", answer.taken_at_ms)], 0)
+        assert (await world.cell()).outbox == []
+
+    @pytest.mark.parametrize("lease_ms", [0, 300])
+    async def test_he_hears_that_others_were_given_a_node(self, world: World, lease_ms: int) -> None:
+        await join(world, max_concurrent_jobs=1)
+        await place(world)
+        await dispatch(world.engine, B, "s1", "en", "zh", wanted=Wanted(wait_ms=1_000))
+        answer = await done(world.engine, A, 1, "n1", lease_ms=lease_ms)
+        assert answer == (Moved("FINISHED", T0, 1) if lease_ms else Moved("FINISHED"))
+        assert [event.kind for event, _ in (await world.cell()).outbox if event.job == B] == ["reserved"]
+
+    async def test_who_says_it_again_has_nothing_to_tell(self, world: World) -> None:
+        await join(world)
+        await place(world)
+        await done(world.engine, A, 1, "n1", lease_ms=300)
+        answer, changes = await watch(world, done(world.engine, A, 1, "n1", lease_ms=300))
+        assert (answer, changes) == (Moved("FINISHED"), {})
+
+    @pytest.mark.parametrize("lease_ms", [-1, 600_001, True])
+    async def test_no_lease_is_endless(self, world: World, lease_ms: Any) -> None:
+        assert code_of(await done(world.engine, A, 1, "n1", lease_ms=lease_ms)) == "INVALID_MESSAGE"

@@ -109,6 +109,42 @@ async def test_so_many_stretches_are_remembered(world: World) -> None:
     assert await numbers(world, 2 * MAX_FREE + 3, 0, 2, 4) == [2 * MAX_FREE + 3, 4]
 
 
+class TestSeveralAtOnce:
+    """For what somebody is about to say."""
+
+    async def test_they_are_the_next_ones_and_each_costs_a_token(self, world: World) -> None:
+        await enter(world)
+        assert await enter(world, number=5) == Entered(1, 5)
+        assert await kept(world) == (Entry("ann", 6, 34_000, T0, []), 120)
+        assert await enter(world) == Entered(6)
+
+    async def test_none_is_below_what_the_caller_knows_to_be_given(self, world: World) -> None:
+        assert await enter(world, number=3, at_least=10) == Entered(10, 3)
+        assert await numbers(world, None) == [13]
+
+    async def test_who_may_have_fewer_gets_none(self, world: World) -> None:
+        await enter(world, burst=5)
+        before = await kept(world)
+        refusal = await enter(world, number=5, burst=5)
+        assert code_of(refusal) == "RATE_LIMITED"
+        assert await kept(world) == before
+        assert await enter(world, number=4, burst=5) == Entered(1, 4)
+
+    async def test_a_session_with_a_connection_gives_one(self, world: World) -> None:
+        await world.engine.command("HSET", cell_key(world.engine.prefix, session_tag("s1"), "session"), "owner", "x")
+        assert [await enter(world, number=number) for number in (2, 5)] == [Entered(0, 1), Entered(1, 1)]
+        assert await kept(world) == (Entry("ann", 2, 38_000, T0, []), 120)
+
+    @pytest.mark.parametrize(
+        "how", [{"number": 0}, {"number": 1_025}, {"number": 2, "index": 3}, {"number": 2, "owner": "i.x"}]
+    )
+    async def test_who_numbers_them_himself_or_is_the_session_asks_for_one(
+        self, world: World, how: dict[str, Any]
+    ) -> None:
+        assert code_of(await enter(world, **how)) == "INVALID_MESSAGE"
+        assert await kept(world) is None
+
+
 class TestGivenBack:
     """The utterance was refused."""
 

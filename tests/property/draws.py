@@ -178,6 +178,7 @@ _SAID: Final[tuple[tuple[str, dict[str, object]], ...]] = (
     ("undeliver", {"unsure": True}),
     ("done", {}),
     ("done", {"result": "hallo", "result_ttl_ms": 700}),
+    ("done", {"result": "hallo", "lease_ms": 300}),
     ("fail", {"reason": "broken"}),
     ("fail", {"reason": "NODE_OVERLOADED", "overloaded": True}),
     ("fail", {"reason": "NODE_OVERLOADED", "overloaded": True, "retry_after_ms": 120}),

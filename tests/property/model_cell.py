@@ -171,8 +171,10 @@ class CellFacts:
         if intent != "active" or limit is not None:
             self.intents[node_id] = (intent, limit, self.now + self.rules.intent_ttl_ms)
 
-    def post(self, kind: str, job_id: str, attempt: int, node_id: str, epoch: str, detail: str) -> None:
-        self.outbox[Event(kind, job_id, attempt, node_id, epoch, detail, self.now)] = self.now
+    def post(
+        self, kind: str, job_id: str, attempt: int, node_id: str, epoch: str, detail: str, lease_ms: int = 0
+    ) -> None:
+        self.outbox[Event(kind, job_id, attempt, node_id, epoch, detail, self.now)] = self.now + lease_ms
 
     def blame(self, node_id: str, why: str) -> None:
         """It failed. Who becomes suspect by that is told of, and why."""

@@ -209,6 +209,7 @@ class JobFlows(Sweep):
         *,
         result: str = "",
         result_ttl_ms: int = 120_000,
+        lease_ms: int = 0,
     ) -> Moved | Refusal:
         self.hear(node_id, epoch)
         worth, _ = self._worth(job_id, attempt_id, node_id, epoch)
@@ -221,8 +222,8 @@ class JobFlows(Sweep):
         self.praise(node_id, ack_ms, self.now - max(job.accepted_at, job.reserved_at))
         self.nodes[node_id].loaded_at = self.now
         job.result = result
-        self.finish(job, "FINISHED", "", result_ttl_ms)
-        return Moved("FINISHED")
+        self.finish(job, "FINISHED", "", result_ttl_ms, lease_ms)
+        return Moved("FINISHED", self.now, self.serve()) if lease_ms else Moved("FINISHED")
 
     def fail(
         self,

@@ -378,10 +378,10 @@ class JobLife(CellFacts):
 
     # Ending a job.
 
-    def finish(self, job: JobFacts, end: State, detail: str, text_ttl_ms: int) -> None:
+    def finish(self, job: JobFacts, end: State, detail: str, text_ttl_ms: int, lease_ms: int = 0) -> None:
         job.end, job.ended_at, job.text_until = end, self.now, self.now + text_ttl_ms
         self.counts[end] += 1
-        self.post("ended", job.ticket.job, job.attempt, job.node, job.epoch, detail)
+        self.post("ended", job.ticket.job, job.attempt, job.node, job.epoch, detail, lease_ms)
 
     def end_early(self, job: JobFacts, end: State, cause: str, reason: str) -> None:
         """Cancelled, or out of time: what it holds is fenced."""

@@ -236,7 +236,7 @@ def _messages(cell: Cell, fleet: Fleet, box: Box, attempt: Attempt) -> Iterator[
 
 
 def _done(name: str, fleet: Fleet, node: str, attempt: Attempt, epoch: str) -> Move:
-    return Move(name, "done", (pack((*attempt, node, epoch, RULES.result_ttl_ms)), b"text"), fleet)
+    return Move(name, "done", (pack((*attempt, node, epoch, RULES.result_ttl_ms, 0)), b"text"), fleet)
 
 
 def _lives(fleet: Fleet, box: Box) -> Iterator[Move]:

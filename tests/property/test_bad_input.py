@@ -289,6 +289,7 @@ KINDS: Final[dict[str, Kind]] = {
     "unsure": _BOOL,
     "retry_after_ms": _whole(0, 86_400_000),
     "result_ttl_ms": _whole(1, 172_800_000),
+    "lease_ms": _whole(0, 600_000),
     "utterance_index": _whole(0, 2**53),
     "seed": _whole(0, 2**32 - 1).but(None),
     "limits": _LIMITS,

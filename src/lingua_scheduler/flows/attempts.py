@@ -20,6 +20,10 @@ class Moved(Answer, frozen=True, tag="MOVED"):
     """The message was taken; the job is in this state now."""
 
     state: State
+    #: When the event was posted that tells of it, if whoever sent the message has taken that; else 0.
+    taken_at_ms: int = 0
+    #: And how many others were given a node by that: so much more is in the outbox.
+    served: int = 0
 
 
 class Delivered(Answer, frozen=True, tag="MOVED"):

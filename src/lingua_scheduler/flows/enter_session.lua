@@ -1,19 +1,25 @@
 #!lua
 --[[ enter_session: one more utterance of a session: whether this principal may, whether there were not too many lately,
   and which number it has. Whoever gives them, no number is given twice. Those of the session's own connection are lent
-  until it has saved that it has them: whoever goes on before that gets them back.
+  until it has saved that it has them: whoever goes on before that gets them back. Somebody else may have several at
+  once, for what he is about to say, unless a connection has the session or may come back to it: that misses every
+  number that is never said.
   KEYS  entry · session
-  ARGV  now_ms rules, then for each: { principal utterance at_least rate burst ttl_ms owner }
-        (utterance -1 = whichever is next, and not below at_least; owner "" = not the session itself)
-  OUT   ENTERED utterance | TAKEN next | FORBIDDEN | SESSION_TAKEN | RATE_LIMITED retry_after_ms                    ]]
+  ARGV  now_ms rules, then for each: { principal utterance at_least rate burst ttl_ms owner number }
+        (utterance -1 = whichever is next, and not below at_least; owner "" = not the session itself;
+        number: so many of those that are next)
+  OUT   ENTERED utterance number | TAKEN next | FORBIDDEN | SESSION_TAKEN | RATE_LIMITED retry_after_ms             ]]
 -- include: clock, take_tokens, take_number, put_entry
 local now, answers = clock(ARGV[1]), {}
 
 for i = 3, #ARGV do
-  local principal, utterance, at_least, rate, burst, ttl_ms, owner = unpack(cmsgpack.unpack(ARGV[i]))
+  local principal, utterance, at_least, rate, burst, ttl_ms, owner, number = unpack(cmsgpack.unpack(ARGV[i]))
   local packed = redis.call("GET", KEY.entry)
   local entry = packed and cmsgpack.unpack(packed) or NEW.entry
-  local left, wait_ms = take_tokens(entry[ENTRY.tokens], entry[ENTRY.at_ms], now, rate, burst, 1)
+  if number > 1 and redis.call("EXISTS", KEY.session) == 1 then
+    number = 1
+  end
+  local left, wait_ms = take_tokens(entry[ENTRY.tokens], entry[ENTRY.at_ms], now, rate, burst, number)
   local answer, holder, lent = { "RATE_LIMITED", wait_ms }
   if owner ~= "" then
     holder, lent = unpack(redis.call("HMGET", KEY.session, "owner", "lent"))
@@ -31,12 +37,13 @@ for i = 3, #ARGV do
     if not take_number(entry, utterance) then
       answer = { "TAKEN", following }
     elseif left then
+      entry[ENTRY.next] = entry[ENTRY.next] + number - 1
       entry[ENTRY.principal], entry[ENTRY.tokens], entry[ENTRY.at_ms] = principal, left, now
       put_entry(entry, ttl_ms)
       if holder then
         redis.call("HSET", KEY.session, "lent", (lent or "") .. cmsgpack.pack(utterance))
       end
-      answer = { "ENTERED", utterance }
+      answer = { "ENTERED", utterance, number }
     end
   end
   answers[#answers + 1] = cmsgpack.pack(answer)

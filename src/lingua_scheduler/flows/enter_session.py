@@ -16,10 +16,15 @@ if TYPE_CHECKING:
     from lingua_scheduler.store.engine import Engine
 
 
+#: So many may be asked for at once.
+MAX_NUMBERS: Final = 1_024
+
+
 class Entered(Answer, frozen=True, tag="ENTERED"):
-    """The utterance may come, under this index."""
+    """The utterance may come, under this index; and so many in all, under those that follow."""
 
     utterance_index: int
+    number: int = 1
 
 
 class _Taken(Answer, frozen=True, tag="TAKEN"):
@@ -50,6 +55,7 @@ async def enter_session(
     burst: int,
     ttl_ms: int,
     owner: str = "",
+    number: int = 1,
 ) -> Entered | Refusal:
     """Number an utterance, if the session is this principal's ("": nobody's in particular) and did not send too much.
 
@@ -59,13 +65,17 @@ async def enter_session(
 
     `owner`: the connection that holds the session and asks for itself. Until it has saved a state that knows the
     number, whoever takes the session over can have it again. SESSION_TAKEN: another connection has the session.
+
+    `number`: who is about to say several things, and numbers none of them, may ask for so many at once. He gets one if
+    the session has a connection, or may have one again.
     """
     try:
         tag = check_session(session_id)
         index = -1 if utterance_index is None else check_int("utterance_index", utterance_index, 0, MAX_INDEX)
         least = check_int("at_least", at_least, 0, LAST_INDEX)
         asks = check_id("owner", owner) if owner else ""
-        item = pack((check_principal(principal), index, least, *_bounds(rate, burst, ttl_ms), asks))
+        several = check_int("number", number, 1, MAX_NUMBERS if index < 0 and not owner else 1)
+        item = pack((check_principal(principal), index, least, *_bounds(rate, burst, ttl_ms), asks, several))
     except Invalid as invalid:
         return invalid.refusal
     answer = await _ENTER_SESSION(engine, tag, item)

@@ -54,11 +54,19 @@ class Relayer(Loop):
         room = MAX_CARRIED - len(self._on_way)
         events = await self._relay(room)
         for event in events:
-            # One that takes longer than its lease comes back while it is still on its way.
-            if event not in self._on_way:
-                self._on_way.add(event)
-                self._lines.stand(event.job or event.node, event)
+            self.take(event)
         return bool(events) or room == 0
+
+    def take(self, event: Event) -> None:
+        """Hand over what was taken out of the outbox, be it by whoever put it there."""
+        # One that takes longer than its lease comes back while it is still on its way.
+        if event not in self._on_way:
+            self._on_way.add(event)
+            self._lines.stand(event.job or event.node, event)
+
+    def confirm(self, event: Event) -> None:
+        """Whoever put it into the outbox has handed it over himself: it is taken out with the next call."""
+        self._handed_over.append(event)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

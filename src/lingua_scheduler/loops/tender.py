@@ -53,6 +53,18 @@ class Tender(Loop):
         if relayer is not None:
             relayer.wake()
 
+    def take(self, event: Event) -> None:
+        """Whoever put this into the outbox of a cell has taken it himself: it is handed over, and confirmed."""
+        relayer = self._relayers.get(cell_of(event.job))
+        if relayer is not None:
+            relayer.take(event)
+
+    def confirm(self, event: Event) -> None:
+        """The same of one that has been handed over."""
+        relayer = self._relayers.get(cell_of(event.job))
+        if relayer is not None:
+            relayer.confirm(event)
+
     async def turn(self) -> bool:
         """Begin with the cells that are new."""
         for cell in await self._look():

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from lingua_scheduler.core.records import Event
 from lingua_scheduler.flows.ack import ack
+from lingua_scheduler.flows.attempts import Moved
 from lingua_scheduler.flows.cancel import cancel
-from lingua_scheduler.flows.dispatch import dispatch
+from lingua_scheduler.flows.dispatch import Placed, dispatch
+from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.register import register
 from lingua_scheduler.loops.relayer import MAX_CARRIED, Relayer
 from lingua_scheduler.store.engine import Engine
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from lingua_scheduler.core.records import Event
     from tests.support.servers import Server
     from tests.support.world import World
 
@@ -189,3 +191,32 @@ async def test_a_stop_without_the_engine_says_what_comes_back(
     await relayer.__aexit__(None, None, None)
     assert [one["number"] for one in told(caplog, "relay")] == [len(events)]
     assert await left(world) == events
+
+
+async def finish(world: World, job_id: str) -> Event:
+    """A job that ended, of which whoever said so tells himself."""
+    await register(world.engine, CELL, "n1", semantic_langs=["en", "zh"], max_concurrent_jobs=4)
+    placed = await dispatch(world.engine, job_id, "s1", "en", "zh")
+    moved = await done(world.engine, job_id, 1, "n1", lease_ms=60_000)
+    assert isinstance(placed, Placed)
+    assert isinstance(moved, Moved)
+    return Event("ended", job_id, 1, "n1", placed.epoch, "", moved.taken_at_ms)
+
+
+async def test_what_somebody_took_himself_is_handed_over_and_confirmed(world: World) -> None:
+    listener = Listener()
+    async with by_hand(world, listener) as relayer:
+        event = await finish(world, "c0.a")
+        relayer.take(event)
+        assert listener.heard == [event]
+        assert await left(world) == [event]
+        await relayer.turn()
+        assert await left(world) == []
+
+
+async def test_what_somebody_handed_over_himself_is_only_confirmed(world: World) -> None:
+    listener = Listener()
+    async with by_hand(world, listener) as relayer:
+        relayer.confirm(await finish(world, "c0.a"))
+        await relayer.turn()
+        assert (listener.heard, await left(world)) == ([], [])

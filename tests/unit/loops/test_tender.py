@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from lingua_scheduler.core.ids import in_cell
+from lingua_scheduler.core.records import Event
 from lingua_scheduler.flows.dispatch import Placed, dispatch
 from lingua_scheduler.flows.done import done
 from lingua_scheduler.flows.register import register
@@ -16,7 +17,6 @@ from tests.support.world import CELL
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingua_scheduler.core.records import Event
     from tests.support.world import World
 
 NEVER_MS = 3_600_000
@@ -70,6 +70,26 @@ async def test_news_of_a_job_wake_the_relayer_of_its_cell(world: World) -> None:
         assert there == await ears.heard.get()
         # Of a cell that nobody here knows yet there is nobody to wake.
         tender.has_news("c9.x")
+
+
+async def test_what_somebody_took_himself_goes_to_the_relayer_of_its_cell(world: World) -> None:
+    ears = Ears()
+
+    async def look() -> Sequence[str]:
+        return [CELL, "c1"]
+
+    tender = Tender(world.engine, look, NEVER_MS, sweep_ms=NEVER_MS, relay_ms=NEVER_MS, hand_over=ears.hear)
+    async with tender, asyncio.timeout(5):
+        await tender.turn()
+        taken, told = (Event("ended", f"c1.{name}", 1, "n1", "", "", 0) for name in ("taken", "told"))
+        tender.take(taken)
+        tender.confirm(told)
+        assert await ears.heard.get() == taken.job
+        assert ears.heard.empty()
+        # Of a cell that nobody here knows yet it comes back when its time is over.
+        for entrust in (tender.take, tender.confirm):
+            entrust(Event("ended", "c9.x", 1, "n1", "", "", 0))
+        assert ears.heard.empty()
 
 
 async def test_of_many_cells_each_is_looked_at_less_often(world: World) -> None:
