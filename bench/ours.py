@@ -1,8 +1,8 @@
 """Our round of the contest: complete jobs through one `lingua serve`, and how long a job takes to its node.
 
 A complete job is submitted, written to its node's socket, acknowledged, done, and its submitter hears of the result.
-It is submitted in two ways: over HTTP (dispatch, then a request that waits for the end), and as an utterance in a
-session. Submitters and nodes are bare sockets, all in this one process.
+It is submitted in two ways: over HTTP (one request, whose answer waits for the end), and as an utterance in a session.
+Submitters and nodes are bare sockets, all in this one process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from bench.nodes import Node, all_heard
 from bench.processes import cpu_us
 from bench.raw import RawHttp
-from bench.serving import hear, job, opened, serving, submit, utterance
+from bench.serving import hear, job, opened, serving, submit, submit_and_hear, utterance
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -81,7 +81,7 @@ async def _over_http(callers: list[RawHttp], seconds: float) -> int:
     async def one(caller: RawHttp, session: str) -> int:
         heard, said = 0, job(session)
         while time.monotonic() < until:
-            await hear(caller, await submit(caller, said))
+            await submit_and_hear(caller, said)
             heard += 1
         return heard
 

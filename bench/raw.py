@@ -59,14 +59,14 @@ class RawHttp(asyncio.Protocol):
             if not self._answer.done():
                 self._answer.set_result((int(data[9:12]), data[end + 4 :]))
 
-    async def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-        """The status and the body of the answer."""
+    async def ask(self, method: str, path: str, body: bytes = b"", headers: bytes = b"") -> tuple[int, bytes]:
+        """The status and the body of the answer. `headers`: more of them, each with the end of its line."""
         if self._is_lost:
             raise ConnectionError("it was closed")
         self._answer = self._loop.create_future()
         self._transport.write(
-            b"%b %b HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
-            % (method.encode(), path.encode(), len(body), body)
+            b"%b %b HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n%bcontent-length: %d\r\n\r\n%b"
+            % (method.encode(), path.encode(), headers, len(body), body)
         )
         return await self._answer
 

@@ -133,6 +133,13 @@ async def submit(caller: RawHttp, said: bytes) -> str:
     return _read_placed(body).job_id
 
 
+async def submit_and_hear(caller: RawHttp, said: bytes) -> None:
+    """A job and its end in one request: the caller would rather wait. It must end well."""
+    _, body = await caller.ask("POST", "/v1/dispatch/f2f", said, b"prefer: wait=10\r\n")
+    if b'"FINISHED"' not in body:
+        raise RuntimeError(body.decode())
+
+
 async def hear(caller: RawHttp, job_id: str) -> None:
     """Wait until a job has ended, and well."""
     _, body = await caller.ask("GET", f"/v1/job/{job_id}?wait_ms=10000")

@@ -371,6 +371,15 @@ async def serve(
             Broadcaster(settings.loops.live_interval_ms, partial(desk.live.step, desk)),
         ):
             desk.delivery.has_news = tender.has_news
+
+            def has_result(event: Event, result: str) -> None:
+                if desk.hearing.finished(event, result):
+                    app.submitter.hear(event)
+                    tender.confirm(event)
+                else:
+                    tender.take(event)
+
+            desk.delivery.has_result, desk.delivery.lease_ms = has_result, settings.loops.relay_lease_ms
             app.directory.on_growth.append(watcher.wake)
             door = Door(desk, ROUTES, serve_node=serve_node, serve_session=serve_session, serve_live=serve_live)
             async with Server(door, bound, settings.server, desk.close) as server:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import pytest
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
@@ -90,7 +91,57 @@ async def test_a_job_is_written_to_its_node_with_everything_it_must_know(stage: 
             "deadline_ms": T0 + 60_000,
         }
     ]
+    await stage.noted()
     assert (await job_of(stage, submitted)).record.state == "DISPATCHED"
+
+
+class TestWhatTheEngineHearsOfADelivery:
+    """A node that acks says it itself, so for a moment it is waited for."""
+
+    async def test_a_moment_later_it_hears_of_what_the_node_has_not_acknowledged(self, stage: Stage) -> None:
+        await stage.join()
+        submitted = await put(stage)
+        assert (await job_of(stage, submitted)).record.state == "RESERVED"
+        async with asyncio.timeout(10):
+            while (await job_of(stage, submitted)).record.state != "DISPATCHED":
+                pass
+        assert len(stage.delivery.notes) == 0
+
+    async def test_of_a_node_that_never_acks_it_hears_at_once(self, stage: Stage) -> None:
+        await stage.join(advanced_features=[])
+        submitted = await put(stage)
+        assert len(stage.delivery.notes) == 0
+        # What was told first is executed first.
+        await asyncio.sleep(0)
+        assert (await job_of(stage, submitted)).record.state == "ACCEPTED"
+
+    async def test_what_the_node_has_acknowledged_is_not_told_again(self, stage: Stage) -> None:
+        await stage.join()
+        submitted = await put(stage)
+        stage.delivery.accepted(submitted.job_id, "n1")
+        assert len(stage.delivery.notes) == 0
+
+    async def test_what_the_node_is_through_with_is_not_told_again(self, stage: Stage) -> None:
+        await stage.join()
+        submitted = await put(stage)
+        stage.delivery.over(submitted.job_id, 1, "n1")
+        assert len(stage.delivery.notes) == 0
+
+    async def test_of_a_node_that_says_nothing_more_it_hears_at_once(self, stage: Stage) -> None:
+        await asyncio.gather(stage.join("n1"), stage.join("n2"))
+        asks = [msgspec.structs.replace(ASK, wanted=Wanted(preferred_node_id=node_id)) for node_id in ("n1", "n2")]
+        first, second = [await put(stage, ask=ask) for ask in asks]
+        stage.delivery.notes.tell_of("n1")
+        await asyncio.sleep(0)
+        states = [(await job_of(stage, one)).record.state for one in (first, second)]
+        assert states == ["DISPATCHED", "RESERVED"]
+
+    async def test_an_instance_that_stops_leaves_nothing_untold(self, stage: Stage) -> None:
+        await stage.join()
+        submitted = await put(stage)
+        await stage.delivery.close()
+        await asyncio.sleep(0)
+        assert (await job_of(stage, submitted)).record.state == "DISPATCHED"
 
 
 async def test_a_node_that_came_back_meanwhile_is_not_told_what_it_was_taken_off(
@@ -209,7 +260,7 @@ async def test_it_is_written_in_the_tick_in_which_the_engine_answers(
     monkeypatch.setattr(tape, "write", writes)
     await put(stage, request_id="r1")
     dispatched = order.index("dispatch")
-    assert order[dispatched:] == ["dispatch", "write", "deliver", "remember", "seal"]
+    assert order[dispatched:] == ["dispatch", "write", "remember", "seal"]
 
 
 async def test_a_caller_who_goes_in_between_leaves_a_job_that_was_delivered(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from lingua_scheduler.core.owner import mark_of
 from lingua_scheduler.core.records import Event
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.cancel import cancel
@@ -18,7 +19,7 @@ from lingua_scheduler.flows.fail import fail
 from lingua_scheduler.flows.leave import leave
 from lingua_scheduler.flows.relay import Taken, relay
 from lingua_scheduler.flows.release import release
-from lingua_scheduler.front.hearing import Hearing
+from lingua_scheduler.front.hearing import Finished, Hearing
 from lingua_scheduler.protocol.errors import CloseCode
 from lingua_scheduler.views.job import Job
 from tests.support.guests import THERE, check, join_in, mail, settle_in, strand
@@ -178,9 +179,39 @@ class TestWaitingForTheEnd:
     async def test_who_waits_in_vain_is_told_how_it_is(self, scene: Scene) -> None:
         await scene.join()
         job_id = await scene.put()
+        await scene.noted()
         job = await scene.hearing.wait_end(job_id, 20)
         assert isinstance(job, Job)
         assert job.record.state == "DISPATCHED"
+
+    async def test_who_waits_for_a_result_is_told_it_without_asking_the_engine(self, scene: Scene) -> None:
+        await scene.join()
+        job_id = await scene.put()
+        waiting = asyncio.create_task(scene.hearing.wait_result(job_id, 30_000))
+        await asyncio.sleep(0)
+        scene.hearing.finished(Event("ended", job_id, 1, "n1", "", "", 0), "done")
+        # Of the end the engine knows nothing here: whoever asked it would wait on.
+        assert await waiting == Finished(1, "n1", "done")
+
+    async def test_who_waits_for_the_job_itself_reads_it_then(self, scene: Scene) -> None:
+        await scene.join()
+        job_id = await scene.put()
+        waiting = asyncio.create_task(scene.hearing.wait_end(job_id, 30_000))
+        await asyncio.sleep(0)
+        await done(scene.world.engine, job_id, 1, "n1", result="done")
+        scene.hearing.finished(Event("ended", job_id, 1, "n1", "", "", 0), "done")
+        job = await waiting
+        assert isinstance(job, Job)
+        assert (job.record.state, job.result) == ("FINISHED", "done")
+
+    async def test_an_end_that_only_those_who_wait_here_must_hear_is_handed_over_with_that(self, scene: Scene) -> None:
+        await scene.join()
+        job_id = await scene.put()
+        elsewhere = job_id[:-8] + mark_of("another")
+        assert [scene.hearing.finished(Event("ended", one, 1, "n1", "", "", 0), "") for one in (job_id, elsewhere)] == [
+            True,
+            False,
+        ]
 
     async def test_of_no_job_there_is_nothing_to_wait_for(self, scene: Scene) -> None:
         refusal = await scene.hearing.wait_end(A, 30_000)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 from websockets.asyncio.client import connect
+from websockets.frames import Frame, Opcode
 
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.cancel import cancel
@@ -18,6 +20,7 @@ from tests.support.fleet import FIELD, OURS, PLAIN, Fleet, Peer, opened
 if TYPE_CHECKING:
     import pytest
 
+    from lingua_scheduler.store.scripts import Script
     from tests.support.servers import Server
 
 
@@ -72,6 +75,42 @@ class TestTheLifeOfAJob:
             assert ended.record.started_at_ms > 0
             assert [errand.job_id for errand in fleet.listeners.of("accepted")] == [job_id]
             assert await node.is_quiet()
+
+    async def test_a_node_that_is_done_in_the_same_breath_needs_no_ack(
+        self, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run, told = fleet.desk.engine.run, Counter[str]()
+
+        def runs(script: Script, *more: Any) -> Any:
+            told[script.name] += 1
+            return run(script, *more)
+
+        async with fleet.node() as node:
+            monkeypatch.setattr(fleet.desk.engine, "run", runs)
+            job_id = await fleet.put()
+            job = await node.hears("job_assign")
+            named = {name: job[name] for name in ("job_id", "attempt_id", "session_id", "trace_id")}
+            messages = [named | {"type": "job_ack"}, named | {"type": "job_result", "success": True, "text_asr": "hi"}]
+            frames = [Frame(Opcode.TEXT, json.dumps(one).encode()).serialize(mask=True) for one in messages]
+            node.socket.transport.write(b"".join(frames))
+            assert json.loads((await fleet.end_of(job_id)).result) == {"text_asr": "hi"}
+            assert [errand.job_id for errand in fleet.listeners.of("accepted")] == [job_id]
+            assert (told["ack"], told["deliver"], told["done"]) == (0, 0, 1)
+
+    async def test_a_node_that_works_in_the_same_breath_is_heard_to_have_acknowledged(self, fleet: Fleet) -> None:
+        async with fleet.node() as node:
+            job_id = await fleet.put()
+            job = await node.hears("job_assign")
+            named = {name: job[name] for name in ("job_id", "attempt_id", "session_id", "trace_id")}
+            frames = [
+                Frame(Opcode.TEXT, json.dumps(named | {"type": kind}).encode()).serialize(mask=True)
+                for kind in ("job_ack", "job_started")
+            ]
+            node.socket.transport.write(b"".join(frames))
+            await node.about("job_result", job, success=True)
+            ended = await fleet.end_of(job_id)
+            assert ended.record.accepted_at_ms > 0
+            assert ended.record.started_at_ms > 0
 
     async def test_speech_is_kept_apart_from_the_result(self, fleet: Fleet) -> None:
         async with fleet.node() as node:

@@ -191,5 +191,5 @@ def test_a_result_is_what_the_node_said_without_what_is_known_of_it() -> None:
         segments_meta=[{"a": 1}],
     )
     assert result_text(message, "c0.a.1.tts") == (
-        '{"text_asr":"hi","processing_time_ms":12.5,"segments_meta":[{"a":1}],"tts_ref":"c0.a.1.tts"}'
+        '{"tts_ref":"c0.a.1.tts","text_asr":"hi","processing_time_ms":12.5,"segments_meta":[{"a":1}]}'
     )

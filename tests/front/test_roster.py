@@ -223,7 +223,8 @@ class TestAServerThatHasForgotten:
         await scene.join(advanced_features=list(features))
         submitted = await scene.try_put()
         assert isinstance(submitted, Submitted)
-        # A tick later the engine has heard that it was written.
+        # A moment later the engine has heard that it was written.
+        await scene.noted()
         await scene.roster.keep_all()
         job = (await world.cell()).jobs[submitted.job_id]
         assert job.state == state

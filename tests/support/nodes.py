@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Final
 
@@ -114,6 +115,12 @@ class Stage:
         self.delivery = Delivery(
             world.engine, self.links, self.submitter, self.listeners, self.neighbours, lambda: world.now_ms
         )
+
+    async def noted(self) -> None:
+        """Nobody waits any longer for the nodes' own words: the engine has heard what was written to them."""
+        self.delivery.notes.tell_all()
+        # What is asked next goes out behind it.
+        await asyncio.sleep(0)
 
     async def put(self, **wanted: Any) -> str:
         """A job for en:zh, carried if it can be; its id."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Final
 
@@ -90,10 +91,17 @@ def check_cursor(value: object) -> str:
 
 def cell_of(job_id: object) -> str:
     """The home cell that a job id names."""
-    found = _JOB_ID(job_id) if type(job_id) is str else None
-    if found is None:
+    cell = _cell_of(job_id) if type(job_id) is str else None
+    if cell is None:
         raise Invalid(f"job_id must be a cell, a dot and an id, like c0.0192f0c1, not {_shown(job_id)}")
-    return found[1]
+    return cell
+
+
+@functools.lru_cache(maxsize=8_192)
+def _cell_of(job_id: str) -> str | None:
+    """Of the same job it is asked again and again while it is under way."""
+    found = _JOB_ID(job_id)
+    return None if found is None else found[1]
 
 
 def name_of(job_id: str) -> str:

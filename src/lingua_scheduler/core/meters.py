@@ -66,6 +66,8 @@ class JobTimes:
 
     def worked(self, extra: Mapping[str, Any] | None, spent_ms: object) -> None:
         """What the node says of its own work: in `extra`, or in the `service_timings` there."""
+        if not extra and not spent_ms:
+            return
         extra = extra or {}
         timed = extra.get("service_timings")
         said = {**extra, **timed} if isinstance(timed, Mapping) else extra

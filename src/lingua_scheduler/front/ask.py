@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from lingua_scheduler.views.whereabouts import At
 
     AtOnce = Callable[[str, Placed, int], None]
-    Enters = Callable[[str], Awaitable[int | Refusal]]
+    #: Mostly the answer is known without waiting for it.
+    Enters = Callable[[str], int | Awaitable[int | Refusal]]
 
 _encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from lingua_scheduler.flows.keep_audio import Kept
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.store.engine import Engine
-    from lingua_scheduler.views.job import Job
 
 #: How long audio is kept that nobody needs yet, and after the time of the job that needed it.
 AUDIO_TTL_MS: Final = 120_000
@@ -76,17 +75,17 @@ async def has_attempt(engine: Engine, job_id: str, attempt_id: int, node_id: str
     )
 
 
-async def whole_result(engine: Engine, job: Job) -> str:
+async def whole_result(engine: Engine, job_id: str, attempt_id: int, result: str) -> str:
     """A result as its node gave it: with the audio that was taken out of it, if that still exists.
 
     What a node itself calls `tts_ref` is data like the rest: only the speech of this very attempt is read.
     """
-    ref = speech_ref(job.ticket.job, job.record.attempt)
-    if ref not in job.result:
-        return job.result
-    said = _read(job.result)
+    ref = speech_ref(job_id, attempt_id)
+    if ref not in result:
+        return result
+    said = _read(result)
     if said.get("tts_ref") != ref:
-        return job.result
+        return result
     del said["tts_ref"]
     audio = await read_audio(engine, ref)
     said["tts_audio"] = None if isinstance(audio, Refusal) else base64.b64encode(audio.audio).decode()

@@ -18,10 +18,10 @@ class Bells:
     def __len__(self) -> int:
         return len(self._bells)
 
-    def ring(self, name: str) -> None:
-        """There is news. Who listens hears it, also if he is not waiting just now."""
+    def ring(self, name: str, news: object = None) -> None:
+        """There is news: which, if it is known. Who listens hears it, also if he is not waiting just now."""
         for bell in self._bells.get(name, ()):
-            bell.ring()
+            bell.ring(news)
 
     def ring_all(self) -> None:
         """Nobody waits any longer than he must."""
@@ -36,13 +36,15 @@ class Bells:
 class Bell:
     """That of one listener, from entering to leaving."""
 
-    __slots__ = ("_all", "_has_rung", "_name", "_waiter")
+    __slots__ = ("_all", "_has_rung", "_name", "_waiter", "news")
 
     def __init__(self, bells: dict[str, set[Bell]], name: str) -> None:
         self._all = bells
         self._name = name
         self._has_rung = False
         self._waiter: asyncio.Future[None] | None = None
+        #: What was told last, if anything was.
+        self.news: object = None
 
     def __enter__(self) -> Self:
         bells = self._all.get(self._name)
@@ -58,9 +60,11 @@ class Bell:
         if not bells:
             del self._all[self._name]
 
-    def ring(self) -> None:
+    def ring(self, news: object = None) -> None:
         """There is news."""
         self._has_rung = True
+        if news is not None:
+            self.news = news
         self._wake()
 
     def _wake(self) -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
+from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.admit import Admitted, admit
 from lingua_scheduler.front.purse import Purse
 
 if TYPE_CHECKING:
     from lingua_scheduler.config import Settings
-    from lingua_scheduler.core.refusal import Refusal
     from lingua_scheduler.store.engine import Engine
 
 _ADMITTED: Final = Admitted()
@@ -33,14 +32,17 @@ class Buckets:
         purse = self._purses.get(name)
         return purse is not None and purse.spend()
 
-    async def admit_job(self, name: str) -> Admitted | Refusal:
-        """Whether it may."""
+    async def admit_job(self, name: str) -> Refusal | None:
+        """Whether it may; None: yes."""
         purse = self._purses.get(name)
         if purse is None:
             purse = self._purses[name] = Purse(self._rates.submits_burst, asyncio.get_running_loop().time)
-        if purse.spend():
-            return _ADMITTED
-        return await purse.fetch(partial(self._admit_new, name or "nobody"))
+
+        async def take_out(number: int) -> int | Refusal:
+            admitted = await self._admit_new(name or "nobody", number)
+            return admitted if isinstance(admitted, Refusal) else number
+
+        return None if purse.spend() else await purse.fetch(take_out)
 
     async def admit_upload(self, name: str) -> Admitted | Refusal:
         """Whether it may bring one more audio: as many as jobs, and not in their place."""

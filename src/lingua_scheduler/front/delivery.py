@@ -32,6 +32,7 @@ from lingua_scheduler.front.durations import Durations
 from lingua_scheduler.front.errands import Errands
 from lingua_scheduler.front.fallback import tell_fallback
 from lingua_scheduler.front.neighbours import POLLS
+from lingua_scheduler.front.notes import Notes
 from lingua_scheduler.front.recall import recall
 from lingua_scheduler.front.tracing import Tracing
 from lingua_scheduler.logs import get_log
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from contextlib import AbstractContextManager
 
+    from lingua_scheduler.core.records import Event
     from lingua_scheduler.front.ask import Ask, Enters
     from lingua_scheduler.front.assignment import Assignment, Errand
     from lingua_scheduler.front.bells import Bell
@@ -95,6 +97,8 @@ class Delivery:
         self._mailboxes = Bells()
         self._now = now
         self.errands = Errands(now)
+        #: What was written to nodes that will say themselves that they have it.
+        self.notes = Notes(self._note_soon)
         #: How long it took from a caller's word to a node that has the job.
         self.durations = Durations()
         #: How those ended that were asked for here: placed, or by the code with which they were refused.
@@ -105,9 +109,14 @@ class Delivery:
         self._under_way: dict[str, asyncio.Event] = {}
         #: Told of which job something must be in the outbox: whoever empties it need not wait for his next look.
         self.has_news: Callable[[str], None] = _nothing
+        #: Told of a job that has its result, with what that put into the outbox. For so long it is ours to hand over;
+        #: 0: it is not, but a relay's.
+        self.has_result: Callable[[Event, str], None] = _nobody
+        self.lease_ms = 0
 
     async def close(self, left_s: Callable[[float], float] = float) -> None:
         """Wait for what is under way for a moment, and give the rest up. `left_s` says what is left of that moment."""
+        self.notes.tell_all()
         await self._background.close(left_s(1.0))
 
     def wake(self) -> None:
@@ -149,11 +158,14 @@ class Delivery:
         def at_once(job_id: str, placed: Placed, index: int) -> None:
             cargo = Cargo(assignment, ask.session_id, index, trace_id, placed.deadline_at_ms, audio)
             if self._write(job_id, placed, cargo):
-                self._note_soon(job_id, placed)
+                if placed.acks:
+                    self.notes.add(job_id, placed)
+                else:
+                    self._note_soon(job_id, placed)
             else:
                 untold[job_id] = placed, cargo, self._links.get(placed.node_id)
 
-        with self._counting_failures():
+        try:
             try:
                 submitted = await self._submitter.submit(
                     ask,
@@ -171,32 +183,21 @@ class Delivery:
                     self.carry_soon(job_id, placed.attempt_id)
                 raise
             submission.dispatched()
-            if isinstance(submitted, Submitted) and submitted.is_new:
-                if submitted.job_id in untold:
-                    _, cargo, known = untold[submitted.job_id]
-                    submitted = await self._carried(submitted, cargo, known, ask, request_id=request_id, new_id=new_id)
-                if ask.wanted.preferred_node_id not in {"", submitted.placed.node_id}:
-                    self._background.spawn(
-                        self._tell_fallback(submitted.job_id), f"telling why job {submitted.job_id} went elsewhere"
-                    )
-            if isinstance(submitted, Submitted) and self._engine.is_replicated:
+            if untold and isinstance(submitted, Submitted) and submitted.job_id in untold:
+                _, cargo, known = untold[submitted.job_id]
+                submitted = await self._carried(submitted, cargo, known, ask, request_id=request_id, new_id=new_id)
+            if ask.wanted.preferred_node_id:
+                self._look_for_fallback(ask.wanted.preferred_node_id, submitted)
+            if self._engine.is_replicated and isinstance(submitted, Submitted):
                 # The node has it by now; only the promise waits.
                 await self._promise(submitted.job_id, ask, era, request_id=request_id, new_id=new_id)
-            self.durations.add((perf_counter() - began) * 1000)
+        except BaseException as error:
+            self.outcomes[_failure(error)] += 1
+            raise
+        self.durations.add((perf_counter() - began) * 1000)
         self.outcomes["placed" if isinstance(submitted, Submitted) else submitted.code] += 1
         submission.over(submitted)
         return submitted
-
-    @contextlib.contextmanager
-    def _counting_failures(self) -> Iterator[None]:
-        try:
-            yield
-        except asyncio.CancelledError:
-            self.outcomes["CANCELLED"] += 1
-            raise
-        except Exception as error:
-            self.outcomes[refusal_of(error).code if isinstance(error, LinguaError) else "INTERNAL"] += 1
-            raise
 
     async def _promise(self, job_id: str, ask: Ask, era: int, *, request_id: str, new_id: str) -> None:
         """Until whoever asked may count on the job. If he does not hear that, he may ask for it again."""
@@ -213,6 +214,13 @@ class Delivery:
         except (DependencyDown, OutcomeUnknown) as doubt:
             again = "" if new_id else request_id or self._submitter.id_to_ask_again(job_id, ask)
             raise OutcomeUnknown(str(doubt), again) from doubt
+
+    def _look_for_fallback(self, preferred_node_id: str, submitted: Submitted | Refusal) -> None:
+        """Tell why a new job did not go where it was to go first, if so."""
+        if isinstance(submitted, Refusal) or not submitted.is_new or submitted.placed.node_id == preferred_node_id:
+            return
+        job_id = submitted.job_id
+        self._background.spawn(self._tell_fallback(job_id), f"telling why job {job_id} went elsewhere")
 
     async def _tell_fallback(self, job_id: str) -> None:
         job = await read_job(self._engine, job_id)
@@ -422,6 +430,7 @@ class Delivery:
 
     def accepted(self, job_id: str, node_id: str) -> None:
         """The node has taken the job: it said so, or it never does and was written to."""
+        self.notes.heard(job_id)
         errand = self.errands.get(job_id, node_id)
         if errand is not None:
             self._sessions.accepted(errand)
@@ -435,10 +444,19 @@ class Delivery:
 
     def over(self, job_id: str, attempt_id: int, node_id: str) -> None:
         """A node has nothing more to say of an attempt. What follows from that is in the outbox."""
+        self._let_go(job_id, attempt_id, node_id)
+        self.has_news(job_id)
+
+    def finished(self, event: Event, result: str) -> None:
+        """The same of one that ended its job, of which nobody else tells."""
+        self._let_go(event.job, event.attempt, event.node)
+        self.has_result(event, result)
+
+    def _let_go(self, job_id: str, attempt_id: int, node_id: str) -> None:
+        self.notes.heard(job_id)
         self.errands.drop(job_id, attempt_id, node_id)
         if (link := self._links.get(node_id)) is not None:
             link.let_go(job_id, attempt_id)
-        self.has_news(job_id)
 
     async def _give_up(self, job_id: str, refusal: Refusal) -> Refusal:
         """Nobody can do a job whose audio is gone."""
@@ -465,12 +483,23 @@ class Delivery:
         return job_assign(cargo.assignment, errand, audio, traceparent=parent)
 
 
+def _failure(error: BaseException) -> str:
+    """As what it counts that nobody could be told whether a job was placed."""
+    if isinstance(error, asyncio.CancelledError):
+        return "CANCELLED"
+    return refusal_of(error).code if isinstance(error, LinguaError) else "INTERNAL"
+
+
 def _told(errand: Errand) -> dict[str, object]:
     """What a span says of an attempt."""
     return {"node_id": errand.node_id, "attempt": errand.attempt_id}
 
 
 def _nothing(_: str) -> None:
+    pass
+
+
+def _nobody(_event: Event, _result: str) -> None:
     pass
 
 

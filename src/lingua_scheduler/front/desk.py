@@ -17,6 +17,7 @@ from lingua_scheduler.front.live import Live
 from lingua_scheduler.front.metrics import Metrics
 from lingua_scheduler.front.neighbours import Neighbours
 from lingua_scheduler.front.nodes.links import Links
+from lingua_scheduler.front.numbers import Numbers
 from lingua_scheduler.front.seats import Seats
 from lingua_scheduler.front.socket import Sockets
 from lingua_scheduler.front.stats import Stats
@@ -73,6 +74,7 @@ class Desk:
     stats: Stats = field(default_factory=Stats)
     live: Live = field(default_factory=Live)
     buckets: Buckets = field(init=False)
+    numbers: Numbers = field(init=False)
     neighbours: Neighbours = field(init=False)
     changes: Changes = field(init=False)
     seats: Seats = field(init=False)
@@ -96,6 +98,7 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.buckets = Buckets(self.engine, self.settings)
+        self.numbers = Numbers(self.engine, self.settings)
         self.metrics = Metrics(self)
         self.changes = Changes(self.directory, self.chronicler)
         self.seats = Seats(self.engine, self.auth, self.settings.auth)

@@ -113,15 +113,20 @@ class Door:
     async def _work(self, exchange: Exchange, route: Route, request: Request) -> None:
         """Read what the route reads, and let it answer."""
         try:
-            said = await self._hear(exchange, route, request)
-            if said is _NOBODY:
-                return
+            said: Said | None
+            if exchange.is_whole and exchange.cookie is None:
+                said = self._read(exchange, route, request)
+            else:
+                said = await self._hear(exchange, route, request)
+                if said is _NOBODY:
+                    return
             if said is None:
                 exchange.request = request
                 if exchange.is_left and request.waits:
                     exchange.leave()
                     return
-                said = await self._act(exchange, route, request)
+                handle = self._act(exchange, route, request) if route.act else route.handle(self._desk, request)
+                said = await handle
             if route.begins and self._desk.is_draining.is_set():
                 exchange.let_go()
             self._say(exchange, said)
@@ -149,7 +154,7 @@ class Door:
 
     async def _act(self, exchange: Exchange, route: Route, request: Request) -> Said:
         """Let the route answer; what an operator did goes into the feed of events, however it ended."""
-        if not (route.act and request.principal.is_admin):
+        if not request.principal.is_admin:
             return await route.handle(self._desk, request)
         outcome = "INTERNAL"
         try:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from lingua_scheduler.core.audio_ref import is_own_ref
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown, ScriptFailed
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.flows.enter_session import enter_session
 from lingua_scheduler.flows.return_number import return_number
 from lingua_scheduler.front.audio import keep_for_job
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from lingua_scheduler.core.limits import Limits
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.protocol.http import DispatchRequest
@@ -34,14 +35,34 @@ class Entry:
         self.number: int | None = None
         self._is_over = False
 
-    async def enter(self, job_id: str) -> int | Refusal:
+    def enter(self, job_id: str) -> int | Awaitable[int | Refusal]:
         """Whether it may come, and its number: one, however often and under whichever id it has to be made."""
+        desk, said = self._desk, self._said
+        if self.number is None and self._is_plain and desk.buckets.spend(self._name):
+            number = desk.numbers.spend(said.session_id, self._name)
+            if number is not None:
+                self._job_id, self.number = job_id, number
+                return number
+            return self._take_number(job_id)
+        return self._enter(job_id)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether there is nothing to keep for it, and no session here that must know of it."""
+        said = self._said
+        return (
+            said.utterance_index is None
+            and self._desk.sessions.get(said.session_id) is None
+            and not is_own_ref(said.audio_ref)
+        )
+
+    async def _enter(self, job_id: str) -> int | Refusal:
         if self.number is not None and self._adopt(job_id, self.number) is None:
             return self.number
         if not self._desk.buckets.spend(self._name):
-            admitted = await self._desk.buckets.admit_job(self._name)
-            if isinstance(admitted, Refusal):
-                return admitted
+            refusal = await self._desk.buckets.admit_job(self._name)
+            if refusal is not None:
+                return refusal
         if not is_own_ref(self._said.audio_ref):
             return await self._take_number(job_id)
         # Side by side, each in a slot of its own: what is refused has at most spent a number.
@@ -55,26 +76,24 @@ class Entry:
 
     async def _take_number(self, job_id: str) -> int | Refusal:
         """Its number, under which its session waits for it if it lives here. What cannot be had there is given back."""
-        rates, said = self._desk.settings.rates, self._said
-        entered = await enter_session(
-            self._desk.engine,
-            said.session_id,
-            self._name,
-            utterance_index=said.utterance_index,
-            at_least=self._desk.sessions.next_index(said.session_id),
-            rate=rates.utterances_per_s,
-            burst=rates.utterances_burst,
-            ttl_ms=self._desk.settings.jobs.job_record_ttl_ms,
-        )
-        if isinstance(entered, Refusal):
-            return entered
+        desk, said = self._desk, self._said
+        number: int | Refusal | None
+        if said.utterance_index is not None or desk.sessions.get(said.session_id) is not None:
+            least = desk.sessions.next_index(said.session_id)
+            number = await desk.numbers.enter(said.session_id, self._name, said.utterance_index, least)
+        else:
+            number = desk.numbers.spend(said.session_id, self._name)
+            if number is None:
+                number = await desk.numbers.fetch(said.session_id, self._name)
+        if isinstance(number, Refusal):
+            return number
         if self._is_over:
             # Nobody waits for it any more, and no job can have it.
-            await self._return(entered.utterance_index)
-            return entered.utterance_index
-        refusal = self._adopt(job_id, entered.utterance_index)
+            await self._return(number)
+            return number
+        refusal = self._adopt(job_id, number)
         if refusal is None:
-            return entered.utterance_index
+            return number
         await self.refused()
         # A number that nobody chose was taken meanwhile by what its client said there, and was refused: there are more.
         is_taken = said.utterance_index is None and refusal.code == "INVALID_MESSAGE"

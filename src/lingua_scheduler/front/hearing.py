@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
+import msgspec
+
 from lingua_scheduler.core.letter import Letter
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.front.bells import Bells
@@ -27,6 +29,15 @@ if TYPE_CHECKING:
 _LOOK_MS: Final = 1_000
 
 log = get_log(__name__)
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """How a job ended well, by the word of its node that the engine has taken."""
+
+    attempt_id: int
+    node_id: str
+    #: As it is stored.
+    result: str
 
 
 class Ears(Protocol):
@@ -148,8 +159,25 @@ class Hearing:
         """Whoever waits for an end looks once more."""
         self._ends.ring_all()
 
+    def finished(self, event: Event, result: str) -> bool:
+        """A job has its result: whoever waits for it here need not ask the engine. Whether nobody else must hear it."""
+        job_id = event.job
+        self._ends.ring(job_id, Finished(event.attempt, event.node, result))
+        sessions = self._sessions
+        if sessions.knows(job_id) or sessions.has_moved(job_id) or not self._neighbours.is_at_home(job_id):
+            return False
+        self._delivery.times.ended(job_id, event.at_ms)
+        return True
+
     async def wait_end(self, job_id: str, wait_ms: int, stop: asyncio.Event | None = None) -> Job | Refusal:
         """The job, as soon as it has ended, or as it is after so long. Nobody waits once `stop` is set."""
+        found = await self.wait_result(job_id, wait_ms, stop)
+        return await read_job(self._engine, job_id) if isinstance(found, Finished) else found
+
+    async def wait_result(
+        self, job_id: str, wait_ms: int, stop: asyncio.Event | None = None
+    ) -> Finished | Job | Refusal:
+        """The same, but of a job whose result is told here only that."""
         clock = asyncio.get_running_loop().time
         until = clock() + wait_ms / 1000
         with self._ends.listening(job_id) as bell:
@@ -164,3 +192,5 @@ class Hearing:
                         return job
                 must_look = True
                 await bell.wait(min(left_ms, _LOOK_MS))
+                if isinstance(bell.news, Finished):
+                    return bell.news

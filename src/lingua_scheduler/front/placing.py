@@ -7,13 +7,13 @@ import contextlib
 import math
 from typing import TYPE_CHECKING, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.ids import cell_of, name_of
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.core.wanted import NO_HINTS
+from lingua_scheduler.core.wanted import NO_HINTS, USUAL_WANTED
 from lingua_scheduler.flows.dispatch import Placed, Waiting, refused
 from lingua_scheduler.flows.remember import remember
 from lingua_scheduler.front.ask import Submitted
@@ -81,6 +81,8 @@ class Placer:
         self._directory = directory
         self._seeker = seeker
         self._policy = policy
+        #: What most ask for, by that policy.
+        self._usual = replace(USUAL_WANTED, policy=policy)
         self._ears: dict[str, set[_Ear]] = {}
         self._turns = Turns()
         #: Asked before a final no: the fleet may only be on its way back into an engine that was emptied.
@@ -93,8 +95,9 @@ class Placer:
 
     async def dispatch(self, way: Way, ask: Ask, tags: Tags) -> Submitted | Refusal:
         """Place the job by what is remembered of its session, where that matters, and remember where it went."""
-        wanted = msgspec.structs.replace(ask.wanted, policy=ask.wanted.policy or self._policy)
-        ask = msgspec.structs.replace(ask, wanted=wanted)
+        if not ask.wanted.policy:
+            wanted = self._usual if ask.wanted is USUAL_WANTED else replace(ask.wanted, policy=self._policy)
+            ask = replace(ask, wanted=wanted)
         if not (ask.bind_key or ask.utterance_index is not None or ask.wanted.policy in _REMEMBERING):
             answer = await self._place(way, ask, tags, NO_HINTS)
             return await self.wait(way, ask, tags) if isinstance(answer, Waiting) else _told(way, answer)
@@ -267,8 +270,8 @@ def _pause_ms(waits: Waits) -> int:
 
 def _left(ask: Ask, waited_ms: int, left_ms: int) -> Ask:
     """The same ask for a job that has waited already: it has that much less time, and keeps its place in every line."""
-    limits = msgspec.structs.replace(ask.limits, timeout_ms=max(1, ask.limits.timeout_ms - waited_ms))
-    return msgspec.structs.replace(ask, limits=limits, wanted=msgspec.structs.replace(ask.wanted, wait_ms=left_ms))
+    limits = replace(ask.limits, timeout_ms=max(1, ask.limits.timeout_ms - waited_ms))
+    return replace(ask, limits=limits, wanted=replace(ask.wanted, wait_ms=left_ms))
 
 
 def _in_doubt(way: Way) -> OutcomeUnknown:

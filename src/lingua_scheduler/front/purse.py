@@ -10,22 +10,20 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.flows.admit import Admitted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    TakeOut = Callable[[int], Awaitable[Admitted | Refusal]]
+    #: So many are wanted: how many there were, one at least.
+    TakeOut = Callable[[int], Awaitable[int | Refusal]]
 
 #: At most so many at a time, and at most this part of what the bucket holds.
-MOST: Final = 64
+MOST: Final = 512
 PART: Final = 16
 #: Whoever has spent all and comes back within this time comes often.
 OFTEN_S: Final = 0.5
 #: What was not spent by then is nobody's any more.
 KEPT_S: Final = 1.0
-
-_ADMITTED: Final = Admitted()
 
 
 class Purse:
@@ -47,30 +45,31 @@ class Purse:
         self._left -= 1
         return True
 
-    async def fetch(self, take_out: TakeOut) -> Admitted | Refusal:
-        """A token out of the bucket for whoever found none here, and some for those who follow.
+    async def fetch(self, take_out: TakeOut) -> Refusal | None:
+        """A token out of the bucket for whoever found none here, and some for those who follow. None: he has it.
 
-        While somebody fetches several, everybody else waits for him, and fetches one for himself if that was not
-        enough. If there are not so many any more, he does, too: what is refused is refused as if there were no purse.
+        While somebody fetches several, everybody else waits for him, and for the next one if that was not enough. If
+        there are not so many any more, whoever fetches gets one: what is refused is refused as if there were no purse.
         """
-        if self._fetching is not None:
+        while self._fetching is not None:
             await asyncio.shield(self._fetching)
-            return _ADMITTED if self.spend() else await take_out(1)
+            if self.spend():
+                return None
         number = self._next_size()
         if number > 1:
-            answer = await self._fetch_several(number, take_out)
-            if not isinstance(answer, Refusal):
-                return answer
+            if not isinstance(await self._fetch_several(number, take_out), Refusal):
+                return None
             self._size = 1
-        return await take_out(1)
+        taken = await take_out(1)
+        return taken if isinstance(taken, Refusal) else None
 
-    async def _fetch_several(self, number: int, take_out: TakeOut) -> Admitted | Refusal:
+    async def _fetch_several(self, number: int, take_out: TakeOut) -> int | Refusal:
         fetching = self._fetching = asyncio.get_running_loop().create_future()
         try:
-            answer = await take_out(number)
-            if not isinstance(answer, Refusal):
-                self._left, self._fetched_s = number - 1, self._clock()
-            return answer
+            taken = await take_out(number)
+            if not isinstance(taken, Refusal):
+                self._left, self._fetched_s = taken - 1, self._clock()
+            return taken
         finally:
             self._fetching = None
             fetching.set_result(None)

@@ -78,11 +78,20 @@ class Seeker:
 
     async def seek(self, way: Way, ask: Ask, tags: Tags, hints: Hints) -> Answer:
         """Place the job in one of the cells of its pair; or let it wait in one of them; or say why none takes it."""
+        first: GoneOn | Refusal | DependencyDown | None = None
+        if self.routes.is_one:
+            # Mostly there is one cell, and it has room: then nothing has to be kept in mind.
+            try:
+                answer = await self.dispatch(way, ask, tags, hints, ask.wanted.wait_ms)
+                if isinstance(answer, Placed | Waiting):
+                    return answer
+                first = answer
+            except DependencyDown as down:
+                first = down
         seeking = _Pass(self, way, ask, tags, hints)
-        # Mostly there is one cell, and it has room.
-        answer = await seeking.at(way.cell, ask.wanted.wait_ms) if self.routes.is_one else None
-        if answer is not None:
-            return answer
+        placed = None if first is None else await seeking.after(first, ask.wanted.wait_ms)
+        if placed is not None:
+            return placed
         try:
             pair = Pair.of(ask.src_lang, ask.tgt_lang)
         except (ValueError, TypeError, AttributeError):
@@ -254,6 +263,27 @@ class _Pass:
                 return answer
         return None
 
+    async def after(self, first: GoneOn | Refusal | DependencyDown, wait_ms: int) -> Placed | Waiting | None:
+        """The cell in which the job is was tried, and this came of it. None: it was refused there."""
+        if isinstance(first, DependencyDown):
+            self._is_down(self._way.cell, first)
+            return None
+        if isinstance(first, Refusal):
+            self._is_refused(first, wait_ms)
+            return None
+        self._way.go(first.cell, first.hop)
+        return await self.at(first.cell, wait_ms)
+
+    def _is_down(self, cell: str, down: DependencyDown) -> None:
+        self._down[cell] = down
+        self._routes.down(self._way.cell)
+        if self._way.is_known and down.reason not in _TELLABLE:
+            raise down
+
+    def _is_refused(self, refusal: Refusal, wait_ms: int) -> None:
+        self._refused[self._way.cell] = refusal
+        self._asked_to_wait |= {self._way.cell} if wait_ms else set()
+
     async def at(self, cell: str, wait_ms: int) -> Placed | Waiting | None:
         """Try a cell; or the one to which others have sent the job on meanwhile. None: it was refused there."""
         ask = self._ask
@@ -264,10 +294,7 @@ class _Pass:
             try:
                 answer = await self._at(cell, ask, wait_ms)
             except DependencyDown as down:
-                self._down[cell] = down
-                self._routes.down(self._way.cell)
-                if self._way.is_known and down.reason not in _TELLABLE:
-                    raise
+                self._is_down(cell, down)
                 return None
             if answer is not None or cell in self._refused:
                 return answer
@@ -281,11 +308,9 @@ class _Pass:
             self._way.go(answer.cell, answer.hop)
             answer = await self._seeker.dispatch(self._way, ask, self._tags, self._hints, wait_ms)
         if isinstance(answer, Refusal):
-            self._refused[self._way.cell] = answer
-            self._asked_to_wait |= {self._way.cell} if wait_ms else set()
-        else:
-            return answer
-        return None
+            self._is_refused(answer, wait_ms)
+            return None
+        return answer
 
     def refusal(self, *, is_served: bool = True) -> Refusal:
         """What all that were asked said together. If one could not be asked, nobody can say that all refused."""

@@ -225,7 +225,8 @@ class Submitter:
         """Place a job, if it may come in."""
         if tags.enters is None:
             return await self._placer.dispatch(way, ask, tags)
-        number = await tags.enters(way.job_id)
+        entered = tags.enters(way.job_id)
+        number = entered if isinstance(entered, int) else await entered
         if isinstance(number, Refusal):
             return number
         return await self._placer.dispatch(way, ask, msgspec.structs.replace(tags, number=number))

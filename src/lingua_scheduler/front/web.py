@@ -44,6 +44,8 @@ class Request(msgspec.Struct):
     client: str = ""
     #: What the browser of somebody who is signed in has shown, if that let him in.
     cookie: Cookie | None = None
+    #: What he asked for is done, and he waits for what becomes of it.
+    has_begun_to_wait: bool = False
 
     @property
     def headers(self) -> dict[str, str]:
@@ -53,7 +55,7 @@ class Request(msgspec.Struct):
     @property
     def waits(self) -> bool:
         """Whether the caller is ready to wait for his answer."""
-        if "wait_ms" in self.query:
+        if self.has_begun_to_wait or "wait_ms" in self.query:
             return True
         options = getattr(self.message, "options", None)
         return bool(getattr(self.message, "wait_ms", None) or getattr(options, "wait_ms", None))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from msgspec import Meta
 
@@ -136,12 +136,16 @@ class DispatchRequest(Message, frozen=True, kw_only=True):
 
 
 class DispatchAnswer(Message, frozen=True, kw_only=True):
-    """The job has its node."""
+    """The job has its node. To who preferred to wait: how it ended, if it has; `error` and `reason` if not well."""
 
     job_id: Id
     node_id: Id
     attempt_id: AttemptId
     trace_id: str
+    state: str | None = None
+    result: Any = None
+    error: str | None = None
+    reason: str | None = None
 
 
 class AttemptRequest(Message, frozen=True, kw_only=True):

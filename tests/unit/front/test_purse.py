@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from lingua_scheduler.core.refusal import Refusal, refuse
-from lingua_scheduler.flows.admit import Admitted
 from lingua_scheduler.front.purse import KEPT_S, MOST, OFTEN_S, Purse
 
 
@@ -20,25 +19,25 @@ class Bucket:
     def clock(self) -> float:
         return self.now_s
 
-    async def take_out(self, number: int) -> Admitted | Refusal:
+    async def take_out(self, number: int) -> int | Refusal:
         self.asked.append(number)
         await asyncio.sleep(0)
         if number > self.tokens:
             return refuse("RATE_LIMITED")
         self.tokens -= number
-        return Admitted()
+        return number
 
 
 async def admitted(purse: Purse, bucket: Bucket) -> bool:
-    return purse.spend() or not isinstance(await purse.fetch(bucket.take_out), Refusal)
+    return purse.spend() or await purse.fetch(bucket.take_out) is None
 
 
 async def test_whoever_comes_often_takes_out_more_at_a_time() -> None:
-    bucket = Bucket(2_000)
-    purse = Purse(2_000, bucket.clock)
-    assert [await admitted(purse, bucket) for _ in range(63 + MOST + MOST)] == [True] * 191
-    assert bucket.asked == [1, 2, 4, 8, 16, 32, MOST, MOST]
-    assert bucket.tokens == 2_000 - 191
+    bucket = Bucket(20_000)
+    purse = Purse(20_000, bucket.clock)
+    assert [await admitted(purse, bucket) for _ in range(2 * MOST - 1 + MOST)] == [True] * (3 * MOST - 1)
+    assert bucket.asked == [1, 2, 4, 8, 16, 32, 64, 128, 256, MOST, MOST]
+    assert bucket.tokens == 20_000 - (3 * MOST - 1)
 
 
 async def test_whoever_comes_seldom_takes_out_one() -> None:
@@ -66,14 +65,14 @@ async def test_as_many_are_admitted_when_all_come_at_once() -> None:
     assert (first + together + rest, bucket.tokens) == (100, 0)
 
 
-async def test_while_one_fetches_several_the_others_wait_for_him_and_fetch_what_is_lacking() -> None:
+async def test_while_one_fetches_several_the_others_wait_for_him_and_for_the_next() -> None:
     bucket = Bucket(1_000)
     purse = Purse(1_000, bucket.clock)
     await admitted(purse, bucket)
     assert all(await asyncio.gather(*(admitted(purse, bucket) for _ in range(4))))
-    assert bucket.asked == [1, 2, 1, 1]
+    assert bucket.asked == [1, 2, 4]
     assert all(await asyncio.gather(*(admitted(purse, bucket) for _ in range(4))))
-    assert bucket.asked == [1, 2, 1, 1, 4]
+    assert bucket.asked == [1, 2, 4, 8]
 
 
 async def test_whoever_waits_for_one_who_cannot_fetch_fetches_himself() -> None:
@@ -81,13 +80,13 @@ async def test_whoever_waits_for_one_who_cannot_fetch_fetches_himself() -> None:
     purse = Purse(1_000, bucket.clock)
     await admitted(purse, bucket)
 
-    async def away(_: int) -> Admitted:
+    async def away(_: int) -> int:
         await asyncio.sleep(0)
         raise ConnectionError
 
     answers = await asyncio.gather(purse.fetch(away), admitted(purse, bucket), return_exceptions=True)
     assert [type(answers[0]), answers[1]] == [ConnectionError, True]
-    assert bucket.asked == [1, 1]
+    assert bucket.asked == [1, 4]
 
 
 async def test_whoever_waits_and_leaves_disturbs_nobody() -> None:
@@ -126,7 +125,7 @@ async def test_whoever_cannot_fetch_leaves_the_purse_to_the_next() -> None:
     purse = Purse(1_000, bucket.clock)
     await admitted(purse, bucket)
 
-    async def away(_: int) -> Admitted:
+    async def away(_: int) -> int:
         raise ConnectionError
 
     with pytest.raises(ConnectionError):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+from msgspec.structs import replace
+
 from lingua_scheduler.core.audio_ref import is_own_ref
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.explain import Explanation
@@ -17,8 +20,11 @@ from lingua_scheduler.front.ask import Ask
 from lingua_scheduler.front.assignment import Assignment
 from lingua_scheduler.front.audio import whole_result
 from lingua_scheduler.front.entry import Entry
+from lingua_scheduler.front.hearing import Finished
 from lingua_scheduler.front.paging import CURSOR, LIMIT, asked_page
-from lingua_scheduler.front.web import Query, Route
+from lingua_scheduler.front.prefer import preferred_wait_ms
+from lingua_scheduler.front.web import Query, Reply, Route
+from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.fields import cut
 from lingua_scheduler.protocol.http import (
     CancelRequest,
@@ -38,6 +44,10 @@ if TYPE_CHECKING:
     from lingua_scheduler.core.records import Ticket
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.front.web import Request, Said
+    from lingua_scheduler.views.job import Job
+
+#: An answer for which somebody was ready to wait is nothing to keep either.
+_WAITED: Final = (("cache-control", "no-store"), ("preference-applied", "wait"))
 
 
 async def dispatch_job(desk: Desk, request: Request) -> Said:
@@ -94,7 +104,34 @@ async def dispatch_job(desk: Desk, request: Request) -> Said:
         if ticket is not None:
             trace_id, number = ticket.trace, ticket.utterance
     entry.placed(job_id, number, trace_id)
-    return DispatchAnswer(job_id=job_id, node_id=placed.node_id, attempt_id=placed.attempt_id, trace_id=trace_id)
+    answer = DispatchAnswer(job_id=job_id, node_id=placed.node_id, attempt_id=placed.attempt_id, trace_id=trace_id)
+    preferred = request.given.get(b"prefer")
+    wait_ms = 0 if preferred is None else preferred_wait_ms(preferred)
+    return await _ended(desk, request, answer, wait_ms) if wait_ms else answer
+
+
+async def _ended(desk: Desk, request: Request, answer: DispatchAnswer, wait_ms: int) -> Said:
+    """The answer for who preferred to wait: how the job ended; if it goes on after that time, where it was placed."""
+    job_id = answer.job_id
+    request.has_begun_to_wait = True
+    found = await desk.hearing.wait_result(job_id, min(wait_ms, MAX_WAIT_MS), desk.is_closing)
+    if isinstance(found, Finished):
+        result = await whole_result(desk.engine, job_id, found.attempt_id, found.result)
+        ended = {"state": "FINISHED", "result": msgspec.Raw(result.encode()) if result else None}
+        answer = replace(answer, node_id=found.node_id, attempt_id=found.attempt_id, **ended)
+    elif not isinstance(found, Refusal) and found.record.ended_at_ms:
+        job = job_answer(found.record, found.ticket, await _result_of(desk, found))
+        answer = DispatchAnswer(
+            job_id=job_id,
+            node_id=job.node_id or answer.node_id,
+            attempt_id=job.attempt_id or answer.attempt_id,
+            trace_id=answer.trace_id,
+            state=job.state,
+            result=job.result,
+            error=job.error,
+            reason=job.reason,
+        )
+    return Reply(encode(answer), headers=_WAITED)
 
 
 async def _ticket_of(desk: Desk, job_id: str) -> Ticket | None:
@@ -122,8 +159,12 @@ async def show_job(desk: Desk, request: Request) -> Said:
     job = await desk.hearing.wait_end(job_id, wait_ms, desk.is_closing)
     if isinstance(job, Refusal):
         return job
-    result = await whole_result(desk.engine, job)
+    result = await _result_of(desk, job)
     return job_answer(job.record, job.ticket, result, internals=request.principal.is_admin)
+
+
+async def _result_of(desk: Desk, job: Job) -> str:
+    return await whole_result(desk.engine, job.ticket.job, job.record.attempt, job.result)
 
 
 async def list_jobs(desk: Desk, request: Request) -> Said:
@@ -181,6 +222,7 @@ ROUTES: Final = (
         "Place a job.",
         answers=DispatchAnswer,
         reads=read_dispatch,
+        headers=(Query("prefer", "`wait=SECONDS`: answer when the job has ended, at the latest after this."),),
         begins=True,
         refuses=(
             "NO_CAPABLE_NODE",

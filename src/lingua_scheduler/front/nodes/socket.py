@@ -29,6 +29,7 @@ from lingua_scheduler.front.nodes.roster import Roster
 from lingua_scheduler.front.nodes.words import LONG_PATIENCE_S, PATIENCE_S, Words
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import CloseCode, close_code_of, error_message, refusal_of
+from lingua_scheduler.protocol.node import JobAck, JobResult
 
 if TYPE_CHECKING:
     from lingua_scheduler.front.auth import Peer
@@ -139,6 +140,8 @@ class _Servant:
         self._roster = _roster(desk)
         self._words = Words(desk.engine, desk.delivery, desk.clock, result_ttl_ms=desk.result_ttl_ms)
         self._under_way = Background()
+        #: Acks of this tick. A node that is done at once says so in the same breath, and then that is enough.
+        self._acks: dict[tuple[str, int], Tell] = {}
 
     async def serve(self) -> None:
         """Until the socket is closed, by whomever; its last words are heard to the end."""
@@ -151,6 +154,8 @@ class _Servant:
                     else:
                         await self._do(act)
         finally:
+            self._tell_acks()
+            self._desk.delivery.notes.tell_of(self._link.node_id)
             is_draining = self._desk.is_draining.is_set()
             await self._roster.leave(self._link, handover=is_draining)
             await self._under_way.close(PATIENCE_S if is_draining else LONG_PATIENCE_S)
@@ -180,7 +185,27 @@ class _Servant:
                 assert_never(act)
 
     def _begin(self, tell: Tell) -> None:
-        self._under_way.walk(self._tell(tell), f"a word about job {tell.message.job_id}")
+        message = tell.message
+        attempt = message.job_id, message.attempt_id
+        if isinstance(message, JobAck):
+            if not self._acks:
+                asyncio.get_running_loop().call_soon(self._tell_acks)
+            self._acks[attempt] = tell
+            return
+        if self._acks and (ack := self._acks.pop(attempt, None)) is not None:
+            if isinstance(message, JobResult):
+                self._desk.delivery.accepted(message.job_id, self._link.node_id)
+            else:
+                self._walk(ack)
+        self._walk(tell)
+
+    def _tell_acks(self) -> None:
+        acks, self._acks = self._acks, {}
+        for tell in acks.values():
+            self._walk(tell)
+
+    def _walk(self, tell: Tell) -> None:
+        self._under_way.walk(self._tell(tell), "a word about a job")
 
     async def _tell(self, tell: Tell) -> None:
         refusal = await self._words.tell(self._link.known, tell.message)

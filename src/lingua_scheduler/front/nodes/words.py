@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from lingua_scheduler.core.errors import DependencyDown, LinguaError, OutcomeUnknown
+from lingua_scheduler.core.records import Event
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.ack import ack
 from lingua_scheduler.flows.done import done
@@ -35,31 +37,33 @@ PATIENCE_S: Final = 10.0
 #: the job's time is over, but not for longer than this.
 LONG_PATIENCE_S: Final = 60.0
 
-#: What of a result is said elsewhere, or is not for its caller.
-_NOT_KEPT: Final = frozenset(
-    {
-        "type",
-        "job_id",
-        "attempt_id",
-        "node_id",
-        "session_id",
-        "trace_id",
-        "utterance_index",
-        "success",
-        "error",
-        "tts_audio",
-    }
-)
+
+class _Kept(msgspec.Struct, omit_defaults=True):
+    """What of a result is kept, and told its caller: the node's own words. The rest is known, or not for him."""
+
+    #: Where its speech is, which is no part of the text.
+    tts_ref: str | None = None
+    text_asr: str | None = None
+    text_translated: str | None = None
+    tts_format: str | None = None
+    extra: dict[str, Any] | None = None
+    processing_time_ms: float | None = None
+    group_id: str | None = None
+    part_index: int | None = None
+    node_completed_at_ms: float | None = None
+    asr_quality_level: str | None = None
+    reason_codes: list[str] | None = None
+    quality_score: float | None = None
+    rerun_count: float | None = None
+    segments_meta: Any = None
+
+
+_kept_of: Final = attrgetter(*_Kept.__struct_fields__[1:])
 
 
 def result_text(message: JobResult, tts_ref: str = "") -> str:
     """A result as it is stored: the node's own fields, as JSON; its speech is elsewhere, under `tts_ref`."""
-    said = msgspec.to_builtins(message)
-    for name in said.keys() & _NOT_KEPT:
-        del said[name]
-    if tts_ref:
-        said["tts_ref"] = tts_ref
-    return encode(said).decode()
+    return encode(_Kept(tts_ref or None, *_kept_of(message))).decode()
 
 
 class Words:
@@ -99,18 +103,20 @@ class Words:
                 return self._accepted(known, message, await ack(*attempt))
             case JobStarted():
                 return _refusal(await started(*attempt))
+        if not self._delivery.tracing.is_on:
+            return await self._tell_end(known, message)
         name = "done" if isinstance(message, JobResult) and message.success else "fail"
         with self._delivery.ending(name, message.job_id, message.attempt_id, known.node_id):
             return await self._tell_end(known, message)
 
     async def _tell_end(self, known: Known, message: JobStopped | JobNack | JobResult) -> Refusal | None:
+        if isinstance(message, JobResult) and message.success:
+            return await self._done(known, message)
         if isinstance(message, JobStopped):
             attempt = (self._engine, message.job_id, message.attempt_id, known.node_id, known.epoch)
             refusal = _refusal(await stopped(*attempt))
-        elif isinstance(message, JobNack) or not message.success:
-            refusal = await self._fail(known, message, failing(message))
         else:
-            refusal = await self._done(known, message)
+            refusal = await self._fail(known, message, failing(message))
         self._delivery.over(message.job_id, message.attempt_id, known.node_id)
         return refusal
 
@@ -127,32 +133,35 @@ class Words:
 
     async def _done(self, known: Known, message: JobResult) -> Refusal | None:
         """Speech first, then the result that names it. What cannot be stored is a failure of the attempt."""
-        kept = await self._keep_speech(known, message)
+        kept = await self._keep_speech(known, message) if message.tts_audio else ""
         if isinstance(kept, Refusal):
             reason = f"its result cannot be kept: {kept.detail}"
             await self._fail(known, message, Failing(reason=reason, overloaded=False, retry_after_ms=0))
+            self._delivery.over(message.job_id, message.attempt_id, known.node_id)
             return kept
+        attempt, result = (message.job_id, message.attempt_id, known.node_id, known.epoch), result_text(message, kept)
         answer = await done(
-            self._engine,
-            message.job_id,
-            message.attempt_id,
-            known.node_id,
-            known.epoch,
-            result=result_text(message, kept),
-            result_ttl_ms=self._result_ttl_ms,
+            self._engine, *attempt, result=result, result_ttl_ms=self._result_ttl_ms, lease_ms=self._delivery.lease_ms
         )
-        if not isinstance(answer, Refusal):
-            self._delivery.times.worked(message.extra, message.processing_time_ms)
-        elif kept:
+        if isinstance(answer, Refusal) and kept:
             await erase_audio(self._engine, kept)
-        return _refusal(answer)
+        if isinstance(answer, Refusal) or not answer.taken_at_ms:
+            self._delivery.over(*attempt[:3])
+        else:
+            self._delivery.finished(Event("ended", *attempt, "", answer.taken_at_ms), result)
+            if answer.served:
+                self._delivery.has_news(message.job_id)
+        if isinstance(answer, Refusal):
+            return answer
+        self._delivery.times.worked(message.extra, message.processing_time_ms)
+        return None
 
     async def _keep_speech(self, known: Known, message: JobResult) -> str | Refusal:
         """Where the speech is kept; "": there is none, or the attempt is not the current one and nobody wants it.
 
         Under the attempt's own name: a late result cannot overwrite what a newer attempt said.
         """
-        if not message.tts_audio or not await self._is_current(known, message):
+        if message.tts_audio is None or not await self._is_current(known, message):
             return ""
         return await keep_speech(
             self._engine,
