@@ -67,6 +67,7 @@ class Relayer(Loop):
     def confirm(self, event: Event) -> None:
         """Whoever put it into the outbox has handed it over himself: it is taken out with the next call."""
         self._handed_over.append(event)
+        self._moved.set()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
