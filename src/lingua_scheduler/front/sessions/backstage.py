@@ -21,6 +21,7 @@ from lingua_scheduler.flows.drop_session import drop_session
 from lingua_scheduler.flows.enter_session import enter_session
 from lingua_scheduler.flows.erase_audio import erase_audio
 from lingua_scheduler.flows.keep_heard import keep_heard
+from lingua_scheduler.flows.rates import MAX_TOKENS
 from lingua_scheduler.flows.release import release
 from lingua_scheduler.flows.save_session import save_session
 from lingua_scheduler.flows.store_audio import store_audio
@@ -152,7 +153,7 @@ class Backstage:
         rules = self._rules
         # Its own bucket has let it in when it was said, and told its client by that when to go on. Here it is counted
         # when it has its turn: whoever waited as long as he was told must not be refused because the last one was late.
-        burst = rules.burst + rules.rate_per_s
+        burst = min(rules.burst + rules.rate_per_s, MAX_TOKENS)
         entered = await enter_session(
             self._engine,
             about.session_id,
