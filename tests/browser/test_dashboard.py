@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -139,6 +140,24 @@ async def test_the_page_of_a_node_shows_its_work_and_its_events_and_leads_to_its
     await shown.locator("[data-act=cancel]").click()
     await yes(page)
     assert (await house.ended(job["job_id"]))["state"] == "CANCELLED"
+
+
+async def test_the_page_of_a_node_shows_what_it_has_installed_beside_what_the_catalog_lists(
+    visitor: Visitor, server: Server, tmp_path: Path
+) -> None:
+    index = tmp_path / "services_index.json"
+    listed = [{"service_id": "asr-1", "version": "2.0"}, {"service_id": "nmt-1", "version": "3"}]
+    index.write_text(json.dumps({"services": listed}))
+    async with House(server.url, **QUICK, **{"catalog.file": str(index)}).open() as house, house.node("n1") as node:
+        had = [("asr-1", "1.4"), ("nmt-1", "3"), (EVIL, "1")]
+        await node.register(installed_services=[{"service_id": name, "version": number} for name, number in had])
+        page = await visitor.open(f"{house.url}/dashboard?node=n1")
+        found = page.locator("[data-page=n1] [data-service]")
+        await expect(found).to_have_text(
+            ["asr-1 1.4 outdated: 2.0 is there", "nmt-1 3 up to date", f"{EVIL} 1 the catalog does not say"]
+        )
+        assert await page.evaluate("window.hacked") is None
+        await page.goto("about:blank")
 
 
 async def test_each_step_of_a_node_is_told_with_its_reason_in_the_feed_and_on_its_page(

@@ -94,6 +94,12 @@ const Leases = ({ leases }) => leases.length === 0 ? html`<p class="dim">${say("
     <li key=${`${one.job_id}:${one.attempt_id}`}><button class="small" onClick=${() => lookFor(one.job_id)}>${one.job_id}</button>
       ${one.fenced_at_ms && html` <span class="dim">${say("node.fenced", { ago: ago(serverNow.value - one.fenced_at_ms) })}</span>`}</li>`)}</ul>`;
 
+/** What it has installed, beside what the catalog lists. */
+const Installed = ({ installed }) => installed.length > 0 && html`
+  <h3>${say("node.installed")}</h3>
+  <ul class="plain">${installed.map(one => html`
+    <li key=${one.service_id} data-service=${one.service_id} data-status=${one.status}>${one.service_id} ${one.version} <span class=${one.status === "outdated" ? "warn" : "dim"}>${say(`installed.${one.status}`, { latest: one.latest })}</span></li>`)}</ul>`;
+
 export const NodePage = () => {
   const nodeId = chosenNode.value;
   if (!nodeId) return null;
@@ -109,7 +115,7 @@ export const NodePage = () => {
       ${node && node.marks.length > 0 && html`<ul>${node.marks.map(mark => html`<li key=${mark.service}>${say("node.mark", { service: mark.service || say("mark.all"), s: Math.max(0, Math.round((mark.until_ms - serverNow.value) / 1000)) })}</li>`)}</ul>`}
       ${node && more && html`<${Acts} node=${more} />`}
       <div class="columns">
-        <div><h3>${say("node.work")}</h3>${more && html`<${Leases} leases=${more.leases} />`}</div>
+        <div><h3>${say("node.work")}</h3>${more && html`<${Leases} leases=${more.leases} /><${Installed} installed=${more.installed} />`}</div>
         <div class="feed"><h3>${say("node.events")}</h3>
           <ol class="plain" tabindex="0" aria-label=${say("node.events")}>${told.map(event => html`<${Event} key=${event.id} event=${event} />`)}</ol>
           ${told.length === 0 && html`<p class="dim">${say("feed.none")}</p>`}</div>
