@@ -93,7 +93,7 @@ async def test_it_asks_the_scheduler_that_is_named_and_answers_programs_with_one
     assert isinstance(json.loads(line), dict)
 
 
-@pytest.mark.parametrize("name", [*WORDS, *ELSEWHERE])
+@pytest.mark.parametrize("name", [*WORDS, *sorted(ELSEWHERE)])
 async def test_nobody_there_is_one_line_and_no_traceback(name: str) -> None:
     words = [*WORDS.get(name, ("x",)), *(["--json"] if name == "top" else [])]
     code, out, err = await ran(LINGUA, *name.split(), *words, "--url", "http://127.0.0.1:9")
