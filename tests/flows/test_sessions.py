@@ -186,6 +186,13 @@ class TestHearing:
         assert await heard(world) is None
         assert await take(world, "one") == Taken("one", b"3", b"")
 
+    async def test_what_is_heard_in_one_tick_is_kept_one_by_one(self, world: World) -> None:
+        answers = await asyncio.gather(
+            keep(world, 0, b"ab", create=True), keep(world, 2, b"cd", state=b"2"), keep(world, 4, b"ef", state=b"3")
+        )
+        assert [code_of(answer) for answer in answers] == ["", "", ""]
+        assert await take(world) == Taken("one", b"3", b"abcdef")
+
     async def test_what_was_heard_before_is_not_taken_for_what_is_heard_now(self, world: World) -> None:
         """A server that takes over may have forgotten the last writes, and both may be of one length."""
         await keep(world, 0, b"early", create=True)
