@@ -75,6 +75,7 @@ def check_code(value: object) -> str:
     raise Invalid(f"a pairing code has {CODE_DIGITS} digits, not {_shown(value)}")
 
 
+@functools.lru_cache(maxsize=8_192)
 def made_at_ms(job_id: str) -> int | None:
     """When a job's id was made, by the clock of whoever made it: a UUID of version 7 begins with that."""
     found = _MADE(job_id)

@@ -8,6 +8,7 @@ stays with its node, if that may come back.
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -35,10 +36,9 @@ class Notes:
 
     def add(self, job_id: str, at: Place) -> None:
         """It was written to its node just now."""
-        loop = asyncio.get_running_loop()
-        self._open[job_id] = at, loop.time() + MOMENT_S
         if self._timer is None:
-            self._timer = loop.call_later(MOMENT_S, self._look)
+            self._timer = asyncio.get_running_loop().call_later(MOMENT_S, self._look)
+        self._open[job_id] = at, monotonic() + MOMENT_S
 
     def heard(self, job_id: str) -> None:
         """Its node has said something of it, and the engine was told that."""
@@ -59,12 +59,11 @@ class Notes:
 
     def _look(self) -> None:
         """Those whose moment is over: the oldest are the first."""
-        loop, self._timer = asyncio.get_running_loop(), None
-        now = loop.time()
+        self._timer, now = None, monotonic()
         while self._open:
             job_id, (at, due) = next(iter(self._open.items()))
             if due > now:
-                self._timer = loop.call_at(due, self._look)
+                self._timer = asyncio.get_running_loop().call_later(due - now, self._look)
                 return
             del self._open[job_id]
             self._tell(job_id, at)

@@ -6,7 +6,6 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from lingua_scheduler.core.audio_ref import is_own_ref
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
@@ -117,8 +116,14 @@ async def _ended(desk: Desk, request: Request, answer: DispatchAnswer, wait_ms: 
     found = await desk.hearing.wait_result(job_id, min(wait_ms, MAX_WAIT_MS), desk.is_closing)
     if isinstance(found, Finished):
         result = await whole_result(desk.engine, job_id, found.attempt_id, found.result)
-        ended = {"state": "FINISHED", "result": msgspec.Raw(result.encode()) if result else None}
-        answer = replace(answer, node_id=found.node_id, attempt_id=found.attempt_id, **ended)
+        answer = DispatchAnswer(
+            job_id=job_id,
+            node_id=found.node_id,
+            attempt_id=found.attempt_id,
+            trace_id=answer.trace_id,
+            state="FINISHED",
+            result=msgspec.Raw(result.encode()) if result else None,
+        )
     elif not isinstance(found, Refusal) and found.record.ended_at_ms:
         job = job_answer(found.record, found.ticket, await _result_of(desk, found))
         answer = DispatchAnswer(

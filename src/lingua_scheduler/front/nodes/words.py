@@ -79,6 +79,8 @@ class Words:
         """Tell it, for a while also to an engine that is away. None: it was taken."""
         try:
             try:
+                if isinstance(message, JobResult) and message.success and not self._delivery.tracing.is_on:
+                    return await self._done(known, message)
                 return await self._tell(known, message)
             except (DependencyDown, OutcomeUnknown) as away:
                 patience_s = self._patience_s(known, message)
