@@ -51,7 +51,8 @@ class Relayer(Loop):
         if len(self._on_way) >= MAX_CARRIED and not self._handed_over:
             self._moved.clear()
             await self._moved.wait()
-        room = MAX_CARRIED - len(self._on_way)
+        # What others have taken themselves comes on top of that.
+        room = max(0, MAX_CARRIED - len(self._on_way))
         events = await self._relay(room)
         for event in events:
             self.take(event)

@@ -220,3 +220,15 @@ async def test_what_somebody_handed_over_himself_is_only_confirmed(world: World)
         relayer.confirm(await finish(world, "c0.a"))
         await relayer.turn()
         assert (listener.heard, await left(world)) == ([], [])
+
+
+async def test_however_many_others_have_taken_what_is_handed_over_is_confirmed(world: World) -> None:
+    jobs = [f"{CELL}.{number:03}" for number in range(MAX_CARRIED + 8)]
+    listener = Listener(*jobs)
+    async with by_hand(world, listener) as relayer:
+        for job_id in jobs:
+            relayer.take(await finish(world, job_id))
+        listener.gates[jobs[0]].set()
+        await listener.has_heard(1)
+        assert await relayer.turn()
+        assert {event.job for event in await left(world)} == {*jobs[1:]}
