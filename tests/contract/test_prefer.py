@@ -6,12 +6,13 @@ import asyncio
 import base64
 from typing import TYPE_CHECKING, Any
 
-from tests.support.house import eventually
+from tests.support.house import House, eventually
+from tests.support.servers import start_server
 
 if TYPE_CHECKING:
-    import httpx2
+    from pathlib import Path
 
-    from tests.support.house import House
+    import httpx2
 
 SAID = {"session_id": "room-888", "src_lang": "en", "tgt_lang": "zh"}
 OURS = ("job_ack", "job_started", "job_stopped")
@@ -116,3 +117,26 @@ async def test_the_job_of_one_who_hangs_up_goes_on(house: House) -> None:
         await eventually(nobody_waits)
         await node.result(job)
         assert (await house.ended(job["job_id"]))["state"] == "FINISHED"
+
+
+async def test_a_job_that_was_placed_is_not_denied_because_the_engine_is_gone(tmp_path: Path) -> None:
+    server = start_server(tmp_path)
+    try:
+        async with House(server.url).open() as house, house.node("n1") as node:
+            await node.register(features=OURS)
+            asking = asyncio.create_task(ask(house))
+            job = await node.job()
+
+            async def somebody_waits() -> bool:
+                return len(house.serving.desk.hearing._ends) == 1
+
+            await eventually(somebody_waits)
+            server.freeze()
+            said = (await asking).json()
+            server.thaw()
+            assert (said["job_id"], said["node_id"], "state" in said) == (job["job_id"], "n1", False)
+            await node.result(job)
+            assert (await house.ended(job["job_id"]))["state"] == "FINISHED"
+    finally:
+        server.thaw()
+        server.stop()

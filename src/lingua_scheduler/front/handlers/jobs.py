@@ -110,13 +110,23 @@ async def dispatch_job(desk: Desk, request: Request) -> Said:
 
 
 async def _ended(desk: Desk, request: Request, answer: DispatchAnswer, wait_ms: int) -> Said:
-    """The answer for who preferred to wait: how the job ended; if it goes on after that time, where it was placed."""
-    job_id = answer.job_id
+    """The answer for who preferred to wait: how the job ended; if it goes on after that time, where it was placed.
+
+    That it was placed is true also if the engine goes away meanwhile, and nobody can say more.
+    """
     request.has_begun_to_wait = True
-    found = await desk.hearing.wait_result(job_id, min(wait_ms, MAX_WAIT_MS), desk.is_closing)
+    with contextlib.suppress(DependencyDown, OutcomeUnknown):
+        found = await desk.hearing.wait_result(answer.job_id, min(wait_ms, MAX_WAIT_MS), desk.is_closing)
+        answer = await _told(desk, answer, found)
+    return Reply(encode(answer), headers=_WAITED)
+
+
+async def _told(desk: Desk, answer: DispatchAnswer, found: Finished | Job | Refusal) -> DispatchAnswer:
+    """The same answer with what was found out since."""
+    job_id = answer.job_id
     if isinstance(found, Finished):
         result = await whole_result(desk.engine, job_id, found.attempt_id, found.result)
-        answer = DispatchAnswer(
+        return DispatchAnswer(
             job_id=job_id,
             node_id=found.node_id,
             attempt_id=found.attempt_id,
@@ -124,19 +134,19 @@ async def _ended(desk: Desk, request: Request, answer: DispatchAnswer, wait_ms: 
             state="FINISHED",
             result=msgspec.Raw(result.encode()) if result else None,
         )
-    elif not isinstance(found, Refusal) and found.record.ended_at_ms:
-        job = job_answer(found.record, found.ticket, await _result_of(desk, found))
-        answer = DispatchAnswer(
-            job_id=job_id,
-            node_id=job.node_id or answer.node_id,
-            attempt_id=job.attempt_id or answer.attempt_id,
-            trace_id=answer.trace_id,
-            state=job.state,
-            result=job.result,
-            error=job.error,
-            reason=job.reason,
-        )
-    return Reply(encode(answer), headers=_WAITED)
+    if isinstance(found, Refusal) or not found.record.ended_at_ms:
+        return answer
+    job = job_answer(found.record, found.ticket, await _result_of(desk, found))
+    return DispatchAnswer(
+        job_id=job_id,
+        node_id=job.node_id or answer.node_id,
+        attempt_id=job.attempt_id or answer.attempt_id,
+        trace_id=answer.trace_id,
+        state=job.state,
+        result=job.result,
+        error=job.error,
+        reason=job.reason,
+    )
 
 
 async def _ticket_of(desk: Desk, job_id: str) -> Ticket | None:
