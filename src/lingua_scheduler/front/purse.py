@@ -35,8 +35,8 @@ class Purse:
         self._left = 0
         self._size = 1
         self._fetched_s = -KEPT_S
-        #: Done when whoever fetches several is back.
-        self._fetching: asyncio.Future[None] | None = None
+        #: Done when whoever fetches several is back: whether he got as many as he wanted.
+        self._fetching: asyncio.Future[bool] | None = None
 
     def spend(self) -> bool:
         """Whether there was a token left; it is spent."""
@@ -49,22 +49,25 @@ class Purse:
         """A token out of the bucket for whoever found none here, and some for those who follow. None: he has it.
 
         While somebody fetches several, everybody else waits for him, and for the next one if that was not enough. If
-        there are not so many any more, whoever fetches gets one: what is refused is refused as if there were no purse.
+        there are not so many any more, everybody fetches one for himself: what is refused is refused as if there were
+        no purse.
         """
         while self._fetching is not None:
-            await asyncio.shield(self._fetching)
+            there_are_more = await asyncio.shield(self._fetching)
             if self.spend():
                 return None
+            if not there_are_more:
+                return await _fetch_one(take_out)
         number = self._next_size()
         if number > 1:
             if not isinstance(await self._fetch_several(number, take_out), Refusal):
                 return None
             self._size = 1
-        taken = await take_out(1)
-        return taken if isinstance(taken, Refusal) else None
+        return await _fetch_one(take_out)
 
     async def _fetch_several(self, number: int, take_out: TakeOut) -> int | Refusal:
         fetching = self._fetching = asyncio.get_running_loop().create_future()
+        taken: int | Refusal = 0
         try:
             taken = await take_out(number)
             if not isinstance(taken, Refusal):
@@ -72,7 +75,7 @@ class Purse:
             return taken
         finally:
             self._fetching = None
-            fetching.set_result(None)
+            fetching.set_result(taken == number)
 
     def _next_size(self) -> int:
         """Twice as many as the last time, if that was a moment ago."""
@@ -81,3 +84,8 @@ class Purse:
         self._size, self._fetched_s = min(self._size * 2, self._most) if is_often else 1, now_s
         self._left = 0
         return self._size
+
+
+async def _fetch_one(take_out: TakeOut) -> Refusal | None:
+    taken = await take_out(1)
+    return taken if isinstance(taken, Refusal) else None

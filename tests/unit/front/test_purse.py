@@ -86,7 +86,19 @@ async def test_whoever_waits_for_one_who_cannot_fetch_fetches_himself() -> None:
 
     answers = await asyncio.gather(purse.fetch(away), admitted(purse, bucket), return_exceptions=True)
     assert [type(answers[0]), answers[1]] == [ConnectionError, True]
-    assert bucket.asked == [1, 4]
+    assert bucket.asked == [1, 1]
+
+
+async def test_where_there_are_not_so_many_nobody_waits_for_more_than_one_other() -> None:
+    bucket = Bucket(1)
+    purse = Purse(1_000, bucket.clock)
+    await admitted(purse, bucket)
+    asking = [asyncio.create_task(admitted(purse, bucket)) for _ in range(100)]
+    # One asks for two, and is refused; then all ask for one.
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert bucket.asked == [1, 2, *[1] * 100]
+    assert not any(await asyncio.gather(*asking))
 
 
 async def test_whoever_waits_and_leaves_disturbs_nobody() -> None:
