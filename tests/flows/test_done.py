@@ -230,10 +230,22 @@ class TestWhoTellsOfTheEndHimself:
         assert answer == (Moved("FINISHED", T0, 1) if lease_ms else Moved("FINISHED"))
         assert [event.kind for event, _ in (await world.cell()).outbox if event.job == B] == ["reserved"]
 
-    async def test_who_says_it_again_has_nothing_to_tell(self, world: World) -> None:
+    async def test_who_says_it_again_may_not_have_heard_that_it_is_his(self, world: World) -> None:
+        await join(world)
+        await place(world)
+        event = Event("ended", A, 1, "n1", "1-n1", "", T0)
+        await done(world.engine, A, 1, "n1", lease_ms=300)
+        world.now_ms = T0 + 100
+        answer, changes = await watch(world, done(world.engine, A, 1, "n1", lease_ms=300))
+        assert (answer, changes["outbox"]) == (Moved("FINISHED", T0), {event: T0 + 400})
+        assert await done(world.engine, A, 1, "n1") == Moved("FINISHED")
+        assert (await world.cell()).outbox == [(event, T0 + 400)]
+
+    async def test_who_says_again_what_has_been_told_has_nothing_to_tell(self, world: World) -> None:
         await join(world)
         await place(world)
         await done(world.engine, A, 1, "n1", lease_ms=300)
+        await relay(world.engine, CELL, [Event("ended", A, 1, "n1", "1-n1", "", T0)], 0)
         answer, changes = await watch(world, done(world.engine, A, 1, "n1", lease_ms=300))
         assert (answer, changes) == (Moved("FINISHED"), {})
 

@@ -13,6 +13,7 @@ from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.records import FORGET_FROM, Event, Guest, Standing
 from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.ack import ack
+from lingua_scheduler.flows.attempts import Moved
 from lingua_scheduler.flows.bring_back import BroughtBack, Stays, bring_back
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.deliver import deliver
@@ -386,6 +387,14 @@ async def test_the_result_of_a_guest_that_was_fenced_there_frees_its_slot(world:
     await deliver_mail(world)
     assert (await home(world)).state == "FINISHED"
     assert (await check(world))[THERE].limbo == {}
+
+
+async def test_whoever_tells_of_its_end_himself_hears_that_there_is_more_to_carry(world: World) -> None:
+    await move_in(world)
+    answer = await done(world.engine, A, 2, "far", EPOCH, lease_ms=300)
+    assert isinstance(answer, Moved)
+    assert answer.more == 1
+    assert [event.kind for event in await mail(world, CELL)] == ["let_go"]
 
 
 @pytest.mark.parametrize("how", ["done", "failed", "overloaded", "stopped", "confirmed"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from lingua_scheduler.core.limits import Limits
 from lingua_scheduler.core.needs import needs_of
 from lingua_scheduler.core.pair import Pair
-from lingua_scheduler.core.records import HEARD_STEP_MS, Choice, PastAttempt, Standing, Ticket
+from lingua_scheduler.core.records import HEARD_STEP_MS, Choice, Event, PastAttempt, Standing, Ticket
 from lingua_scheduler.core.refusal import Breakdown, Refusal, refuse
 from lingua_scheduler.core.wanted import Hints, Policy, Wanted, wishes_of
 from lingua_scheduler.flows.attempts import Delivered, Moved
@@ -22,7 +22,6 @@ from tests.property.model_time import Sweep
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingua_scheduler.core.records import Event
     from tests.property.model_time import Told
 
 #: How many overdue entries a dispatch settles in one run.
@@ -215,7 +214,7 @@ class JobFlows(Sweep):
         worth, _ = self._worth(job_id, attempt_id, node_id, epoch)
         if worth != "CURRENT":
             self.confirm(node_id, job_id, attempt_id)
-            return Moved("FINISHED") if worth == "FINISHED" else no(worth)
+            return self._done_again(self.jobs[job_id], lease_ms) if worth == "FINISHED" else no(worth)
         job = self.jobs[job_id]
         del self.leases[node_id, job_id, attempt_id]
         ack_ms = job.accepted_at - job.reserved_at if job.accepted else None
@@ -224,6 +223,14 @@ class JobFlows(Sweep):
         job.result = result
         self.finish(job, "FINISHED", "", result_ttl_ms, lease_ms)
         return Moved("FINISHED", self.now, self.serve()) if lease_ms else Moved("FINISHED")
+
+    def _done_again(self, job: JobFacts, lease_ms: int) -> Moved:
+        """Whoever tells of the end himself has that to tell until it is confirmed."""
+        event = Event("ended", job.ticket.job, job.attempt, job.node, job.epoch, "", job.ended_at)
+        if not lease_ms or event not in self.outbox:
+            return Moved("FINISHED")
+        self.outbox[event] = self.now + lease_ms
+        return Moved("FINISHED", job.ended_at, self.serve())
 
     def fail(
         self,

@@ -22,8 +22,8 @@ class Moved(Answer, frozen=True, tag="MOVED"):
     state: State
     #: When the event was posted that tells of it, if whoever sent the message has taken that; else 0.
     taken_at_ms: int = 0
-    #: And how many others were given a node by that: so much more is in the outbox.
-    served: int = 0
+    #: And how much else that has put into the outbox: others were given a node, or another cell has a slot again.
+    more: int = 0
 
 
 class Delivered(Answer, frozen=True, tag="MOVED"):

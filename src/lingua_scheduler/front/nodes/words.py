@@ -151,7 +151,7 @@ class Words:
             self._delivery.over(*attempt[:3])
         else:
             self._delivery.finished(Event("ended", *attempt, "", answer.taken_at_ms), result)
-            if answer.served:
+            if answer.more:
                 self._delivery.has_news(message.job_id)
         if isinstance(answer, Refusal):
             return answer
