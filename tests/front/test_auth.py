@@ -151,8 +151,11 @@ async def test_an_allowed_page_is_told_what_it_may_do(server: Server) -> None:
         assert answer.status_code == 204
         assert answer.headers["access-control-allow-origin"] == page
         assert answer.headers["access-control-allow-methods"] == "OPTIONS, POST"
-        assert "authorization" in answer.headers["access-control-allow-headers"]
-        assert (await client.post("/v1/seen", json=JOB, headers={"Origin": page})).status_code == 200
+        allowed = answer.headers["access-control-allow-headers"]
+        assert {*allowed.split(", ")} == {"authorization", "content-type", "prefer", "traceparent"}
+        said = await client.post("/v1/seen", json=JOB, headers={"Origin": page})
+        assert said.status_code == 200
+        assert "preference-applied" in said.headers["access-control-expose-headers"]
         other = await client.options("/v1/seen", headers=asked | {"Origin": "https://other.example.com"})
         assert "access-control-allow-origin" not in other.headers
         assert "access-control-allow-methods" not in other.headers

@@ -273,7 +273,7 @@ class Door:
             # It has been checked by now.
             said += [
                 ("access-control-allow-methods", methods),
-                ("access-control-allow-headers", "authorization, content-type, traceparent"),
+                ("access-control-allow-headers", "authorization, content-type, prefer, traceparent"),
                 ("access-control-max-age", _PREFLIGHT_S),
             ]
         return Reply(b"", _NO_CONTENT, headers=tuple(said))
@@ -293,7 +293,7 @@ class Door:
             return ()
         return (
             ("access-control-allow-origin", origin),
-            ("access-control-expose-headers", "traceparent, retry-after"),
+            ("access-control-expose-headers", "traceparent, retry-after, preference-applied"),
             ("vary", "origin"),
         )
 
