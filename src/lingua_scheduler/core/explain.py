@@ -60,7 +60,7 @@ class Attempt(msgspec.Struct, frozen=True):
     #: How it ended: a cause of docs/job-states.md, `FINISHED`, or "" while it goes on.
     end: str
     ended_at_ms: int
-    #: How far it came, and when; 0: not so far.
+    #: How far it came, and when; 0: not so far, or so soon further that nobody said so.
     dispatched_at_ms: int = 0
     accepted_at_ms: int = 0
     started_at_ms: int = 0

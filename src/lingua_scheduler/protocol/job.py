@@ -28,7 +28,10 @@ class AttemptAnswer(Message, frozen=True, kw_only=True):
 
 
 class Timings(Message, frozen=True, kw_only=True):
-    """When what happened. Left out: it did not, or not to this attempt."""
+    """When what happened. Left out: it did not, or not to this attempt; or what follows from it was said at once.
+
+    So `dispatched_at_ms` is there if the node has not acknowledged in the next moment, or never does.
+    """
 
     created_at_ms: int
     deadline_at_ms: int
