@@ -127,6 +127,14 @@ class TestWhatTheEngineHearsOfADelivery:
         stage.delivery.over(submitted.job_id, 1, "n1")
         assert len(stage.delivery.notes) == 0
 
+    @pytest.mark.parametrize(("attempt_id", "node_id"), [(1, "n2"), (2, "n1")])
+    async def test_what_others_say_of_it_counts_for_nothing(self, stage: Stage, attempt_id: int, node_id: str) -> None:
+        await stage.join()
+        submitted = await put(stage)
+        stage.delivery.over(submitted.job_id, attempt_id, node_id)
+        stage.delivery.accepted(submitted.job_id, "n2")
+        assert len(stage.delivery.notes) == 1
+
     async def test_of_a_node_that_says_nothing_more_it_hears_at_once(self, stage: Stage) -> None:
         await asyncio.gather(stage.join("n1"), stage.join("n2"))
         asks = [msgspec.structs.replace(ASK, wanted=Wanted(preferred_node_id=node_id)) for node_id in ("n1", "n2")]

@@ -97,6 +97,19 @@ class TestTheLifeOfAJob:
             assert [errand.job_id for errand in fleet.listeners.of("accepted")] == [job_id]
             assert (told["ack"], told["deliver"], told["done"]) == (0, 0, 1)
 
+    async def test_nobody_hears_that_a_job_was_accepted_by_a_word_of_another_attempt(self, fleet: Fleet) -> None:
+        async with fleet.node() as node:
+            job_id = await fleet.put()
+            job = await node.hears("job_assign")
+            named = {name: job[name] for name in ("job_id", "session_id", "trace_id")} | {"attempt_id": 2}
+            messages = [named | {"type": "job_ack"}, named | {"type": "job_result", "success": True}]
+            frames = [Frame(Opcode.TEXT, json.dumps(one).encode()).serialize(mask=True) for one in messages]
+            node.socket.transport.write(b"".join(frames))
+            assert [(await node.hears("error"))["error"] for _ in messages] == ["NODE_MISMATCH"] * 2
+            assert fleet.listeners.of("accepted") == []
+            await node.about("job_result", job, success=True)
+            await fleet.end_of(job_id)
+
     async def test_a_node_that_works_in_the_same_breath_is_heard_to_have_acknowledged(self, fleet: Fleet) -> None:
         async with fleet.node() as node:
             job_id = await fleet.put()

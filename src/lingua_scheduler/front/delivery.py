@@ -430,9 +430,9 @@ class Delivery:
 
     def accepted(self, job_id: str, node_id: str) -> None:
         """The node has taken the job: it said so, or it never does and was written to."""
-        self.notes.heard(job_id)
         errand = self.errands.get(job_id, node_id)
         if errand is not None:
+            self.notes.heard(job_id, errand.attempt_id, node_id)
             self._sessions.accepted(errand)
 
     def ending(self, name: str, job_id: str, attempt_id: int, node_id: str) -> AbstractContextManager[None]:
@@ -453,7 +453,7 @@ class Delivery:
         self.has_result(event, result)
 
     def _let_go(self, job_id: str, attempt_id: int, node_id: str) -> None:
-        self.notes.heard(job_id)
+        self.notes.heard(job_id, attempt_id, node_id)
         self.errands.drop(job_id, attempt_id, node_id)
         if (link := self._links.get(node_id)) is not None:
             link.let_go(job_id, attempt_id)

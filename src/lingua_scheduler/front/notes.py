@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 #: For so long a node's own word is waited for. It is far less than the shortest time in which it must come.
 MOMENT_S: Final = 0.05
+_NOWHERE: Final = (None, 0.0)
 
 
 class Notes:
@@ -40,9 +41,11 @@ class Notes:
             self._timer = asyncio.get_running_loop().call_later(MOMENT_S, self._look)
         self._open[job_id] = at, monotonic() + MOMENT_S
 
-    def heard(self, job_id: str) -> None:
-        """Its node has said something of it, and the engine was told that."""
-        self._open.pop(job_id, None)
+    def heard(self, job_id: str, attempt_id: int, node_id: str) -> None:
+        """A node has said something of an attempt, and the engine was told that. What others say counts for nothing."""
+        at, _ = self._open.get(job_id, _NOWHERE)
+        if at is not None and (at.attempt_id, at.node_id) == (attempt_id, node_id):
+            del self._open[job_id]
 
     def tell_of(self, node_id: str) -> None:
         """The node says nothing more: the engine hears at once what it was told."""

@@ -193,11 +193,16 @@ class _Servant:
             self._acks[attempt] = tell
             return
         if self._acks and (ack := self._acks.pop(attempt, None)) is not None:
-            if isinstance(message, JobResult):
+            if isinstance(message, JobResult) and self._has(*attempt):
                 self._desk.delivery.accepted(message.job_id, self._link.node_id)
             else:
                 self._walk(ack)
         self._walk(tell)
+
+    def _has(self, job_id: str, attempt_id: int) -> bool:
+        """Whether this is the last attempt that the node was told of. What others are worth the engine knows."""
+        errand = self._desk.delivery.errands.get(job_id, self._link.node_id)
+        return errand is not None and errand.attempt_id == attempt_id
 
     def _tell_acks(self) -> None:
         acks, self._acks = self._acks, {}
