@@ -232,3 +232,17 @@ async def test_however_many_others_have_taken_what_is_handed_over_is_confirmed(w
         await listener.has_heard(1)
         assert await relayer.turn()
         assert {event.job for event in await left(world)} == {*jobs[1:]}
+
+
+async def test_one_that_waits_for_room_confirms_what_others_have_handed_over(world: World) -> None:
+    slow = [f"{CELL}.{number:03}" for number in range(MAX_CARRIED)]
+    listener = Listener(*slow)
+    async with by_hand(world, listener) as relayer:
+        for job_id in slow:
+            relayer.take(await finish(world, job_id))
+        waiting = asyncio.create_task(relayer.turn())
+        await asyncio.sleep(0)
+        relayer.confirm(await finish(world, f"{CELL}.quick"))
+        async with asyncio.timeout(5):
+            assert await waiting
+        assert {event.job for event in await left(world)} == {*slow}
