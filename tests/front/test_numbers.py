@@ -9,6 +9,7 @@ from lingua_scheduler.config import Settings
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.front import numbers
 from lingua_scheduler.front.numbers import Numbers
+from lingua_scheduler.front.purse import Purse
 from lingua_scheduler.store.keys import cell_key, session_tag
 
 if TYPE_CHECKING:
@@ -80,3 +81,20 @@ async def test_only_so_many_sessions_are_remembered(world: World, monkeypatch: p
         await take(kept, session_id)
     assert [kept.spend(session_id, "ann") for session_id in ("s1", "s2", "s3")] == [None] * 3
     assert await take(kept, "s1") == 3
+
+
+async def test_whoever_keeps_to_his_rate_has_all_of_his_burst_left(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four things at once, every two seconds, at two in a second: what was taken out ahead is spent, and not lost."""
+    now_s = 0.0
+    monkeypatch.setattr(numbers, "Purse", lambda burst, _: Purse(burst, lambda: now_s))
+    rates = {"utterances_per_s": 2, "utterances_burst": 64}
+    kept = Numbers(world.engine, Settings.model_validate({"rates": rates}))
+    answers = []
+    for _ in range(60):
+        answers += [await take(kept) for _ in range(4)]
+        world.now_ms += 2_000
+        now_s += 2
+    answers += [await take(kept) for _ in range(50)]
+    assert [answer for answer in answers if isinstance(answer, Refusal)] == []

@@ -23,7 +23,7 @@ PART: Final = 16
 #: Whoever has spent all and comes back within this time comes often.
 OFTEN_S: Final = 0.5
 #: What was not spent by then is nobody's any more.
-KEPT_S: Final = 1.0
+KEPT_S: Final = 5.0
 
 
 class Purse:
