@@ -11,6 +11,7 @@ import pytest
 
 from lingua_scheduler.core.audio_ref import audio_ref_of
 from lingua_scheduler.core.cell import Cell
+from lingua_scheduler.core.letter import Letter
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.cell import read_cell
@@ -293,3 +294,56 @@ async def test_while_a_job_is_placed_and_the_answer_to_that_is_lost(
             gate.set()
             await finish(there, await next_job(there))
             assert await all_ends(again, 1) == [(0, "said 0")]
+
+
+class TestWhatOthersSubmitElsewhere:
+    """A caller over HTTP does not know at which instance a session is, and need not."""
+
+    async def test_it_has_its_turn_where_the_session_is(self, houses: tuple[House, House]) -> None:
+        here, there = houses
+        node = {"node_id": "n1", "semantic_langs": ["en", "zh"], "max_concurrent_jobs": 2}
+        await here.post("/v1/node/register", node)
+        async with here.client() as client:
+            await client.init()
+            placed = await there.dispatch(client.session_id)
+            foreign = await next_job(here)
+            await eventually(lambda: knows(here, placed["job_id"]))
+            await client.utter(1)
+            await finish(here, await next_job(here))
+            await finish(here, foreign)
+            assert await all_ends(client, 2) == [(0, "said 0"), (1, "said 1")]
+        assert (await there.ended(placed["job_id"]))["result"]["text_translated"] == "said 0"
+
+    async def test_it_goes_with_the_session(self, houses: tuple[House, House]) -> None:
+        here, there = houses
+        async with here.client() as client:
+            await client.init()
+            placed = await there.dispatch(client.session_id)
+            foreign = await next_job(here)
+            await eventually(lambda: knows(here, placed["job_id"]))
+            async with moved(client, there) as again:
+                await finish(here, foreign)
+                assert await all_ends(again, 1) == [(0, "said 0")]
+
+    async def test_nobody_waits_for_what_was_refused(self, houses: tuple[House, House]) -> None:
+        here, there = houses
+        async with here.client() as client:
+            await client.init()
+            await there.dispatch(client.session_id, status=422, tgt_lang="fr")
+            await client.utter(1)
+            await finish(here, await next_job(here))
+            assert await all_ends(client, 1) == [(1, "said 1")]
+
+    async def test_the_word_of_it_follows_a_session_that_has_just_moved(self, houses: tuple[House, House]) -> None:
+        here, there = houses
+        async with here.client() as client:
+            await client.init()
+            async with moved(client, there) as again:
+                placed = await there.dispatch(tgt_lang="zh")
+                letter = Letter("adopt", placed["job_id"], session=again.session_id, detail="0 60000", trace="t")
+                await there.serving.desk.neighbours.tell(here.serving.desk.instance_id, letter)
+                await eventually(lambda: knows(there, placed["job_id"]))
+
+
+async def knows(house: House, job_id: str) -> bool:
+    return house.serving.desk.sessions.knows(job_id)

@@ -132,7 +132,7 @@ class TestSeveralAtOnce:
 
     async def test_a_session_with_a_connection_gives_one(self, world: World) -> None:
         await world.engine.command("HSET", cell_key(world.engine.prefix, session_tag("s1"), "session"), "owner", "x")
-        assert [await enter(world, number=number) for number in (2, 5)] == [Entered(0, 1), Entered(1, 1)]
+        assert [await enter(world, number=number) for number in (2, 5)] == [Entered(0, 1, "x"), Entered(1, 1, "x")]
         assert await kept(world) == (Entry("ann", 2, 38_000, T0, []), 120)
 
     @pytest.mark.parametrize(

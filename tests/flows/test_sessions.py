@@ -267,7 +267,7 @@ class TestNumbers:
     async def test_a_session_that_was_begun_is_entered_by_its_principal_alone(self, world: World) -> None:
         await begin(world)
         assert [code_of(await enter(world, who)) for who in ("bob", "")] == ["FORBIDDEN"] * 2
-        assert await enter(world) == Entered(0)
+        assert await enter(world) == Entered(0, owner="one")
 
     async def test_a_session_that_has_entered_nothing_yet_may_send_its_full_burst(self, world: World) -> None:
         await begin(world)
@@ -286,14 +286,14 @@ class TestNumbers:
     async def test_numbers_go_on_from_where_the_owner_knows_them(self, world: World) -> None:
         await begin(world, next_index=5)
         assert [await enter(world), await save(world, next_index=3), await enter(world)] == [
-            Entered(5),
+            Entered(5, owner="one"),
             Saved(),
-            Entered(6),
+            Entered(6, owner="one"),
         ]
 
     async def test_numbers_go_on_after_the_last_that_anybody_may_give(self, world: World) -> None:
         await begin(world, next_index=MAX_INDEX + 1)
-        assert await enter(world) == Entered(MAX_INDEX + 1)
+        assert await enter(world) == Entered(MAX_INDEX + 1, owner="one")
         assert await save(world, next_index=MAX_INDEX + 2) == Saved()
 
     async def test_an_engine_that_lost_everything_is_told_again_by_whoever_holds_the_state(self, world: World) -> None:
@@ -303,7 +303,7 @@ class TestNumbers:
         assert code_of(await save(world)) == "INVALID_SESSION"
         assert await save(world, create=True, next_index=1) == Saved()
         assert await kept(world) == ("one", "secret", STATE, 120)
-        assert await enter(world) == Entered(1)
+        assert await enter(world) == Entered(1, owner="one")
 
 
 class TestNumbersThatWereLent:
@@ -335,7 +335,7 @@ class TestNumbersThatWereLent:
 
     async def test_what_others_have_stays_theirs(self, world: World) -> None:
         await begin(world)
-        assert await enter(world) == Entered(0)
+        assert await enter(world) == Entered(0, owner="one")
         assert await lent(world) is None
         await take(world)
         assert code_of(await enter(world, index=0, owner="two")) == "INVALID_MESSAGE"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lingua_scheduler.config import Settings
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.enter_session import Entered
 from lingua_scheduler.front import numbers
 from lingua_scheduler.front.numbers import Numbers
 from lingua_scheduler.front.purse import Purse
@@ -26,7 +27,10 @@ def plenty(world: World, burst: int = 1_000) -> Numbers:
 
 async def take(kept: Numbers, session_id: str = "s1", who: str = "ann") -> int | Refusal:
     number = kept.spend(session_id, who)
-    return await kept.fetch(session_id, who) if number is None else number
+    if number is not None:
+        return number
+    entered = await kept.fetch(session_id, who)
+    return entered if isinstance(entered, Refusal) else entered.utterance_index
 
 
 async def test_whoever_comes_often_finds_the_next_numbers_here(world: World) -> None:
@@ -64,7 +68,7 @@ async def test_of_a_session_with_a_connection_nothing_is_kept(world: World) -> N
     kept = plenty(world)
     await world.engine.command("HSET", cell_key(world.engine.prefix, session_tag("s1"), "session"), "owner", "x")
     for number in range(5):
-        assert await kept.fetch("s1", "ann") == number
+        assert await kept.fetch("s1", "ann") == Entered(number, 1, "x")
         assert kept.spend("s1", "ann") is None
 
 

@@ -8,7 +8,8 @@
   ARGV  now_ms rules, then for each: { principal utterance at_least rate burst ttl_ms owner number }
         (utterance -1 = whichever is next, and not below at_least; owner "" = not the session itself;
         number: so many of those that are next)
-  OUT   ENTERED utterance number | TAKEN next | FORBIDDEN | SESSION_TAKEN | RATE_LIMITED retry_after_ms             ]]
+  OUT   ENTERED utterance number owner | TAKEN next | FORBIDDEN | SESSION_TAKEN | RATE_LIMITED retry_after_ms
+        (owner: the connection that has the session, if somebody else asks; "" = none)                              ]]
 -- include: clock, take_tokens, take_number, put_entry
 local now, answers = clock(ARGV[1]), {}
 
@@ -16,7 +17,8 @@ for i = 3, #ARGV do
   local principal, utterance, at_least, rate, burst, ttl_ms, owner, number = unpack(cmsgpack.unpack(ARGV[i]))
   local packed = redis.call("GET", KEY.entry)
   local entry = packed and cmsgpack.unpack(packed) or NEW.entry
-  if number > 1 and redis.call("EXISTS", KEY.session) == 1 then
+  local owned_by = owner == "" and redis.call("HGET", KEY.session, "owner") or ""
+  if owned_by ~= "" then
     number = 1
   end
   local left, wait_ms = take_tokens(entry[ENTRY.tokens], entry[ENTRY.at_ms], now, rate, burst, number)
@@ -43,7 +45,7 @@ for i = 3, #ARGV do
       if holder then
         redis.call("HSET", KEY.session, "lent", (lent or "") .. cmsgpack.pack(utterance))
       end
-      answer = { "ENTERED", utterance, number }
+      answer = { "ENTERED", utterance, number, owned_by }
     end
   end
   answers[#answers + 1] = cmsgpack.pack(answer)

@@ -21,10 +21,14 @@ MAX_NUMBERS: Final = 1_024
 
 
 class Entered(Answer, frozen=True, tag="ENTERED"):
-    """The utterance may come, under this index; and so many in all, under those that follow."""
+    """The utterance may come, under this index; and so many in all, under those that follow.
+
+    `owner`: the connection that has the session, if somebody else asked for the number.
+    """
 
     utterance_index: int
     number: int = 1
+    owner: str = ""
 
 
 class _Taken(Answer, frozen=True, tag="TAKEN"):

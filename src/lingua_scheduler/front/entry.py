@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 
 from lingua_scheduler.core.audio_ref import is_own_ref
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown, ScriptFailed
+from lingua_scheduler.core.ids import name_of
+from lingua_scheduler.core.letter import Letter
+from lingua_scheduler.core.owner import instance_of
 from lingua_scheduler.core.refusal import Refusal
+from lingua_scheduler.flows.enter_session import Entered
 from lingua_scheduler.flows.return_number import return_number
 from lingua_scheduler.front.audio import keep_for_job
 
@@ -34,6 +38,8 @@ class Entry:
         #: None: it has none yet, or not any more.
         self.number: int | None = None
         self._is_over = False
+        #: What the instance was told that has the session, if that is another: which one, the job and its number.
+        self._told: tuple[str, str, int] | None = None
 
     def enter(self, job_id: str) -> int | Awaitable[int | Refusal]:
         """Whether it may come, and its number: one, however often and under whichever id it has to be made."""
@@ -58,6 +64,8 @@ class Entry:
 
     async def _enter(self, job_id: str) -> int | Refusal:
         if self.number is not None and self._adopt(job_id, self.number) is None:
+            if self._told is not None:
+                await self._tell_owner(self._told[0], job_id, self.number)
             return self.number
         if not self._desk.buckets.spend(self._name):
             refusal = await self._desk.buckets.admit_job(self._name)
@@ -77,22 +85,24 @@ class Entry:
     async def _take_number(self, job_id: str) -> int | Refusal:
         """Its number, under which its session waits for it if it lives here. What cannot be had there is given back."""
         desk, said = self._desk, self._said
-        number: int | Refusal | None
+        entered: Entered | Refusal
         if said.utterance_index is not None or desk.sessions.get(said.session_id) is not None:
             least = desk.sessions.next_index(said.session_id)
-            number = await desk.numbers.enter(said.session_id, self._name, said.utterance_index, least)
+            entered = await desk.numbers.enter(said.session_id, self._name, said.utterance_index, least)
+        elif (kept := desk.numbers.spend(said.session_id, self._name)) is not None:
+            entered = Entered(kept)
         else:
-            number = desk.numbers.spend(said.session_id, self._name)
-            if number is None:
-                number = await desk.numbers.fetch(said.session_id, self._name)
-        if isinstance(number, Refusal):
-            return number
+            entered = await desk.numbers.fetch(said.session_id, self._name)
+        if isinstance(entered, Refusal):
+            return entered
+        number = entered.utterance_index
         if self._is_over:
             # Nobody waits for it any more, and no job can have it.
             await self._return(number)
             return number
         refusal = self._adopt(job_id, number)
         if refusal is None:
+            await self._tell_owner(instance_of(entered.owner), job_id, number)
             return number
         await self.refused()
         # A number that nobody chose was taken meanwhile by what its client said there, and was refused: there are more.
@@ -109,11 +119,39 @@ class Entry:
         if self.number is not None and self._job_id and (self._job_id, self.number) != unless:
             self._desk.sessions.withdraw(self._said.session_id, self.number, self._job_id)
 
-    def placed(self, job_id: str, number: int | None, trace_id: str) -> None:
+    async def _tell_owner(self, there: str, job_id: str, number: int) -> None:
+        """The session may be at another instance: from this moment on it waits for the job there, and hears its end."""
+        desk, told = self._desk, (there, job_id, number)
+        if there in {"", desk.instance_id} or desk.sessions.get(self._said.session_id) is not None:
+            return
+        if self._told is not None and name_of(self._told[1]) == name_of(job_id) and self._told[2] == number:
+            return
+        await self._withdraw_there()
+        self._told = told
+        desk.sessions.is_elsewhere(job_id)
+        await self._write("adopt", told)
+
+    async def _withdraw_there(self) -> None:
+        told, self._told = self._told, None
+        if told is not None:
+            await self._write("withdraw", told)
+
+    async def _write(self, kind: str, told: tuple[str, str, int]) -> None:
+        """Who cannot be told does not keep the job from anybody: its end can be asked for."""
+        there, job_id, number = told
+        detail, session_id = f"{number} {self._limits.timeout_ms}", self._said.session_id
+        letter = Letter(kind, job_id, session=session_id, detail=detail, trace=self._trace_id)
+        with contextlib.suppress(DependencyDown, OutcomeUnknown):
+            await self._desk.neighbours.tell(there, letter)
+
+    async def placed(self, job_id: str, number: int | None, trace_id: str) -> None:
         """It has its job: perhaps another, which was made before under another number. None: that is not known.
 
         One that was made before may have had its turn.
         """
+        told = self._told
+        if told is not None and number is not None and (name_of(job_id), number) != (name_of(told[1]), told[2]):
+            await self._tell_owner(told[0], job_id, number)
         if number is not None:
             self._adopt(job_id, number, trace_id)
         if self.number is not None:
@@ -122,6 +160,7 @@ class Entry:
     async def refused(self) -> None:
         """It has no job. Whoever chose its number may come again with it: a refusal is not remembered."""
         self._withdraw()
+        await self._withdraw_there()
         number, self.number = self.number, None
         if number is not None:
             await self._return(number)

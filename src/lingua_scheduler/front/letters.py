@@ -49,8 +49,8 @@ class Letters:
                 self._replaced(letter)
             case "orphaned":
                 self._keep_nodes()
-            case "taken":
-                await desk.sessions.taken(letter.session, letter.detail)
+            case "taken" | "adopt" | "withdraw":
+                await self._tell_session(letter)
             case "control" | "log_level":
                 self._obey(letter)
             case _:
@@ -62,6 +62,22 @@ class Letters:
         links.replace(letter.node, letter.detail)
         if links.get(letter.node) is None:
             self._desk.delivery.errands.drop_node(letter.node)
+
+    async def _tell_session(self, letter: Letter) -> None:
+        """It was taken over; or somebody submits a job for it, which nobody here sees being placed, or was refused."""
+        sessions = self._desk.sessions
+        if letter.kind == "taken":
+            await sessions.taken(letter.session, letter.detail)
+            return
+        if sessions.get(letter.session) is None:
+            await self._desk.neighbours.tell_session_of(letter)
+            return
+        index, timeout_ms = (int(word) for word in letter.detail.split(" "))
+        if letter.kind == "withdraw":
+            sessions.withdraw(letter.session, index, letter.job)
+            return
+        sessions.adopt(letter.session, index, letter.job, letter.trace, timeout_ms)
+        sessions.doubt(letter.session, index, letter.job)
 
     def _obey(self, letter: Letter) -> None:
         """What the operator wants. If the node has moved again, it is told when it registers."""

@@ -123,12 +123,15 @@ class Neighbours:
     async def tell_session(self, event: Event) -> None:
         """Write to whoever has the job's session by now. If nobody has, whoever goes on with it will look."""
         job = await read_job(self._engine, event.job)
-        if isinstance(job, Refusal):
-            return
-        session = await read_session(self._engine, job.ticket.session)
+        if not isinstance(job, Refusal):
+            await self.tell_session_of(_letter_of(event), job.ticket.session)
+
+    async def tell_session_of(self, letter: Letter, session_id: str = "") -> None:
+        """Write to whoever has this session, which the letter may name, unless that is this instance."""
+        session = await read_session(self._engine, session_id or letter.session)
         owner = "" if isinstance(session, Refusal) else instance_of(session.owner)
         if owner not in {"", self.instance_id}:
-            await self.tell(owner, _letter_of(event))
+            await self.tell(owner, letter)
 
     async def tell_owner(self, session_id: str, owner: str) -> None:
         """A session was taken over from this connection: who holds that hangs up."""

@@ -11,12 +11,11 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.flows.enter_session import MAX_NUMBERS, enter_session
+from lingua_scheduler.flows.enter_session import MAX_NUMBERS, Entered, enter_session
 from lingua_scheduler.front.purse import Purse
 
 if TYPE_CHECKING:
     from lingua_scheduler.config import Settings
-    from lingua_scheduler.flows.enter_session import Entered
     from lingua_scheduler.store.engine import Engine
 
 #: Of so many sessions numbers are kept. Those that came first are forgotten first: what is left of them, nobody gets.
@@ -49,35 +48,35 @@ class Numbers:
             return None
         return _next(kept)
 
-    async def fetch(self, session_id: str, principal: str) -> int | Refusal:
+    async def fetch(self, session_id: str, principal: str) -> Entered | Refusal:
         """The next number, whichever the engine gives; and some for those who follow."""
         kept = self._kept.get((session_id, principal))
         if kept is None:
             while len(self._kept) >= MAX_KEPT:
                 del self._kept[next(iter(self._kept))]
             kept = self._kept[session_id, principal] = _Kept(self._rates.utterances_burst)
-        alone: Entered | None = None
+        own: Entered | None = None
 
         async def take_out(number: int) -> int | Refusal:
-            nonlocal alone
+            nonlocal own
             entered = await self._enter(session_id, principal, min(number, MAX_NUMBERS))
             if isinstance(entered, Refusal):
                 return entered
             if number > 1:
-                kept.next = entered.utterance_index
-            else:
-                alone = entered
+                kept.next = entered.utterance_index + 1
+            own = entered
             return entered.number
 
         fetched = await kept.purse.fetch(take_out)
         if isinstance(fetched, Refusal):
             return fetched
-        return alone.utterance_index if alone is not None else _next(kept)
+        return own if own is not None else Entered(_next(kept))
 
-    async def enter(self, session_id: str, principal: str, utterance_index: int | None, at_least: int) -> int | Refusal:
+    async def enter(
+        self, session_id: str, principal: str, utterance_index: int | None, at_least: int
+    ) -> Entered | Refusal:
         """The number that the caller has chosen; or the next of a session that has a connection here."""
-        entered = await self._enter(session_id, principal, 1, utterance_index, at_least)
-        return entered if isinstance(entered, Refusal) else entered.utterance_index
+        return await self._enter(session_id, principal, 1, utterance_index, at_least)
 
     async def _enter(
         self, session_id: str, principal: str, number: int, utterance_index: int | None = None, at_least: int = 0

@@ -102,7 +102,7 @@ async def dispatch_job(desk: Desk, request: Request) -> Said:
         ticket = await _ticket_of(desk, job_id)
         if ticket is not None:
             trace_id, number = ticket.trace, ticket.utterance
-    entry.placed(job_id, number, trace_id)
+    await entry.placed(job_id, number, trace_id)
     answer = DispatchAnswer(job_id=job_id, node_id=placed.node_id, attempt_id=placed.attempt_id, trace_id=trace_id)
     preferred = request.given.get(b"prefer")
     wait_ms = 0 if preferred is None else preferred_wait_ms(preferred)

@@ -147,7 +147,11 @@ class Sessions:
         for sent in session.talk.ledger.sent.values():
             if self._by_job.get(name_of(sent.job_id), (None, 0))[0] is session:
                 del self._by_job[name_of(sent.job_id)]
-                self._moved[name_of(sent.job_id)] = None
+                self.is_elsewhere(sent.job_id)
+
+    def is_elsewhere(self, job_id: str) -> None:
+        """The session of this job is not here."""
+        self._moved[name_of(job_id)] = None
         while len(self._moved) > _MAX_MOVED:
             del self._moved[next(iter(self._moved))]
 
