@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: So many events are on their way at once, and no more are taken: whoever has room for others takes those.
 MAX_CARRIED: Final = 32
+#: What was handed over is confirmed so soon, however seldom the outbox is looked at: else its lease might be over.
+_CONFIRM_S: Final = 0.1
 
 log = get_log(__name__)
 
@@ -45,6 +47,7 @@ class Relayer(Loop):
         self._handed_over: list[Event] = []
         #: Set when something is not on its way any more.
         self._moved = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
 
     async def turn(self) -> bool:
         """Confirm what was handed over, take as much as there is room for."""
@@ -69,6 +72,16 @@ class Relayer(Loop):
         """Whoever put it into the outbox has handed it over himself: it is taken out with the next call."""
         self._handed_over.append(event)
         self._moved.set()
+        self._confirm_soon()
+
+    def _confirm_soon(self) -> None:
+        if self._timer is None and self._interval_s > _CONFIRM_S:
+            self._timer = asyncio.get_running_loop().call_later(_CONFIRM_S, self._confirm_now)
+
+    def _confirm_now(self) -> None:
+        self._timer = None
+        if self._handed_over:
+            self.wake()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -76,6 +89,8 @@ class Relayer(Loop):
         """What is on its way is given up and comes back; what was handed over is confirmed, if the engine is there."""
         await super().__aexit__(kind, error, trace)
         self._lines.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._handed_over:
             try:
                 await self._relay(0)
@@ -96,6 +111,7 @@ class Relayer(Loop):
         try:
             await self._hand_over(event)
             self._handed_over.append(event)
+            self._confirm_soon()
         except Exception:
             # Whatever is wrong with one event, the others must not wait for it.
             log.exception("relay", kind=event.kind, job_id=event.job, detail="not handed over; it comes back")

@@ -246,3 +246,13 @@ async def test_one_that_waits_for_room_confirms_what_others_have_handed_over(wor
         async with asyncio.timeout(5):
             assert await waiting
         assert {event.job for event in await left(world)} == {*slow}
+
+
+async def test_what_is_done_is_confirmed_soon_also_by_one_who_seldom_looks(world: World) -> None:
+    listener = Listener()
+    async with Relayer(world.engine, CELL, 3_600_000, listener.hear) as relayer, asyncio.timeout(5):
+        relayer.take(await finish(world, "c0.a"))
+        relayer.confirm(await finish(world, "c0.b"))
+        while await left(world):  # noqa: ASYNC110 - the engine rings no bell
+            await asyncio.sleep(0.01)
+    assert [event.job for event in listener.heard] == ["c0.a"]
