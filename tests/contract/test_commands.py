@@ -255,6 +255,20 @@ async def test_events_are_listed_in_lines_of_which_nothing_is_markup(house: Hous
     assert [event["id"] for event in last["events"]] == [found["last"]]
 
 
+async def test_no_name_of_a_service_begins_a_line_of_the_events(house: House, lingua: Lingua) -> None:
+    await house.post("/v1/node/register", NODE)
+    house.serving.desk.marker.saw("n1", "x\n2026-01-01 00:00:00  node_lost  n1\x1b[2J", "asr")
+
+    async def is_marked() -> bool:
+        return "node_marked" in {event["kind"] for event in (await told(lingua, "events"))["events"]}
+
+    await eventually(is_marked)
+    for words in (("events",), ("events", "--about", "n1"), ("nodes", "show", "n1")):
+        lines = (await shown(lingua, *words)).splitlines()
+        assert [line for line in lines if line.startswith("2026-01-01")] == []
+        assert not any("\x1b" in line for line in lines)
+
+
 async def test_whoever_follows_the_events_is_told_of_what_comes(house: House, tmp_path: Path) -> None:
     following = await asyncio.create_subprocess_exec(
         LINGUA, "events", "--follow", "--json", "--url", house.url, stdout=asyncio.subprocess.PIPE, cwd=tmp_path

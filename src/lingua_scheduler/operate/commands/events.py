@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lingua_scheduler.core.errors import LinguaError
-from lingua_scheduler.operate.commands.options import AsJson, Token, Url, operator
+from lingua_scheduler.operate.commands.options import AsJson, Token, Url, operator, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,19 +85,19 @@ def lines_of(event: dict[str, Any], about: str | None = None) -> Iterator[Text]:
         yield line_of(event)
     for one in event.get("each", ()):
         if about in {None, one["about"]}:
-            said = f"  {one['detail']}" if one["detail"] else ""
-            yield Text(f"{'':>19}  {'':<17} {one['about']}{said}") if about is None else line_of(event | one)
+            said = printable(f"{one['about']}  {one['detail']}".rstrip())
+            yield Text(f"{'':>19}  {'':<17} {said}") if about is None else line_of(event | one)
 
 
 def line_of(event: dict[str, Any]) -> Text:
-    """One event in a line: when, what, about what, and what is said of it. Nothing in it is markup."""
+    """One event in a line: when, what, about what, and what is said of it. Nothing in it is markup or another line."""
     when = datetime.fromtimestamp(event["at_ms"] / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     kind: str = event["kind"]
     colour = "red" if kind.endswith(_BAD) else "green" if kind.endswith(_GOOD) else "cyan"
-    said = Text.assemble((when, _QUIET), "  ", (f"{kind:<17}", colour), f" {event['about']}")
+    said = Text.assemble((when, _QUIET), "  ", (f"{kind:<17}", colour), f" {printable(event['about'])}")
     if event["detail"]:
-        said.append(f"  {event['detail']}")
+        said.append(f"  {printable(event['detail'])}")
     if "outcome" in event:
         who, where = event["who"] or "somebody without a name", event["where"]
-        said.append(f"  by {who}{' from ' + where if where else ''}: {event['outcome']}", style=_QUIET)
+        said.append(printable(f"  by {who}{' from ' + where if where else ''}: {event['outcome']}"), style=_QUIET)
     return said
