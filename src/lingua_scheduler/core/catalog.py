@@ -74,7 +74,7 @@ def read_catalog(index: bytes) -> Catalog:
         raise NoCatalog(f"it has more than {MAX_BYTES} bytes")
     try:
         services = _read_index(index).services
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NoCatalog(f"it lists no services: {error}") from None
     newest: dict[str, Service] = {}
     for service in services:

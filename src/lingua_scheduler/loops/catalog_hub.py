@@ -50,4 +50,6 @@ async def _read(answer: httpx2.Response, tag: str) -> Index:
         body += part
         if len(body) > MAX_BYTES:
             break
-    return Index(bytes(body), answer.headers.get("etag", ""))
+    tag = answer.headers.get("etag", "")
+    # One that cannot be said in a question is none.
+    return Index(bytes(body), tag if tag.isascii() else "")

@@ -64,11 +64,22 @@ async def test_what_has_not_changed_is_not_sent_again(tmp_path: Path) -> None:
         assert ["if-none-match" in asked for asked in hub.asked] == [False, True]
 
 
+async def test_a_tag_that_cannot_be_said_again_is_left_out(tmp_path: Path) -> None:
+    async with Hub() as hub:
+        catalog = refresher(hub, tmp_path)
+        hub.says = answer(LISTED, etag='"\u00fc"')
+        await catalog.turn()
+        await catalog.turn()
+        assert seen(catalog) == ("hub", ["asr-1"], 0)
+        assert ["if-none-match" in asked for asked in hub.asked] == [False, False]
+
+
 @pytest.mark.parametrize(
     ("says", "why"),
     [
         (answer(b"<html>we moved</html>"), "lists no services"),
         (answer(b'{"services": {}}'), "lists no services"),
+        (answer(b'{"services": [], "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"), "lists no services"),
         (answer(b"", "304 Not Modified"), "answered 304"),
         (answer(LISTED, "503 Service Unavailable"), "answered 503"),
         (answer(b"", "302 Found", location="http://127.0.0.1:1/else"), "another address"),
