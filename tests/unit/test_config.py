@@ -9,7 +9,7 @@ from msgspec.structs import fields
 from pydantic import ValidationError
 
 from lingua_scheduler.config import ConfigError, Settings, load
-from lingua_scheduler.config.load import LEAVES, env_name
+from lingua_scheduler.config.load import LEAVES, env_name, shown
 from lingua_scheduler.core.rules import Rules
 
 if TYPE_CHECKING:
@@ -157,6 +157,9 @@ def test_all_mistakes_are_told_at_once() -> None:
 def test_a_password_is_never_shown() -> None:
     assert "hunter2" not in refusal(engine__url="http://:hunter2@host")
     assert "hunter2" not in repr(load(env={}, flags={"engine.url": "redis://:hunter2@host"}))
+    assert "hunter2" not in refusal(catalog__url="ftp://hub:hunter2@host")
+    hub = load(env={}, flags={"catalog.url": "http://hub:hunter2@host"})
+    assert "hunter2" not in f"{hub!r} {shown(hub.settings)}"
 
 
 @pytest.mark.parametrize("url", ["", "redis://h", "rediss://u:p@h:1/0", "redis+cluster://a:1,b:2", "unix:///x.sock"])

@@ -15,6 +15,7 @@ class Catalog(Section):
     url: str = Field(
         default="",
         max_length=2_048,
+        repr=False,  # it may hold a password
         description="Where the hub lists its services (http or https). Empty: nobody is asked.",
     )
     file: str = Field(
@@ -35,5 +36,5 @@ class Catalog(Section):
             return url
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(f"must be empty or like https://hub.example.com/services, not {url[:80]!r}")
+            raise ValueError("must be empty or like https://hub.example.com/services")
         return url
