@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -107,3 +108,29 @@ async def test_a_lost_node_is_named_with_the_pairs_it_leaves_without_anybody(hou
         return said[0] == "no node can take a job now: 1 lost" and "1 of 1 nodes is lost" in said
 
     await eventually(is_named)
+
+
+async def test_services_that_do_not_work_are_named_while_the_nodes_look_well(house: House) -> None:
+    for node_id in ("n1", "n2"):
+        await house.post("/v1/node/register", NODE | {"node_id": node_id})
+    house.serving.desk.marker.saw("n1", "voice", "tts")
+    said = "1 of 2 nodes has a service that does not work"
+    await eventually(lambda: are(house, said))
+    house.serving.desk.marker.saw("n2", "voice", "tts")
+    await eventually(lambda: are(house, "2 of 2 nodes have a service that does not work"))
+
+
+async def are(house: House, *said: str) -> bool:
+    return await problems(house) == list(said)
+
+
+async def test_what_the_auditor_found_is_named(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    await house.post("/v1/node/register", NODE)
+    auditor = house.serving.desk.auditor
+
+    async def has_looked_once() -> bool:
+        return auditor.found is not None
+
+    await eventually(has_looked_once)
+    monkeypatch.setattr(auditor, "found", Counter(S1=0, S3=2))
+    assert await problems(house) == ["the auditor found what must never be, 2 times: see the log"]

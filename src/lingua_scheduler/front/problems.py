@@ -40,6 +40,8 @@ def problems_of(desk: Desk, fleet: Fleet, dead_letters: int) -> Iterator[str]:
     """What somebody should look at: what stops everybody first."""
     yield from _idle(fleet)
     yield from _unserved([pool for pool in fleet.pools if not pool.living])
+    if violations := sum((desk.auditor.found or {}).values()):
+        yield f"the auditor found what must never be, {violations} times: see the log"
     if dead_letters:
         yield f"{dead_letters} dead letter{'s' if dead_letters > 1 else ''}: see /v1/dlq"
     standing = fleet.nodes_by_standing
@@ -47,6 +49,9 @@ def problems_of(desk: Desk, fleet: Fleet, dead_letters: int) -> Iterator[str]:
         number = standing[name] + (standing["suspect_full"] if name == "suspect" else 0)
         if number:
             yield f"{number} of {len(fleet.nodes)} nodes {'is' if number == 1 else 'are'} {what}"
+    marked = sum(node.is_marked and node.standing != Standing.lost for node in fleet.nodes)
+    if marked:
+        yield f"{marked} of {len(fleet.nodes)} nodes {'has' if marked == 1 else 'have'} a service that does not work"
     for pool in fleet.pools:
         if pool.waiting:
             yield f"{pool.waiting} wait for {pool.pair}"

@@ -20,7 +20,10 @@ NODES_PER_PAGE: Final = 500
 
 
 class NodeSlots(Record, frozen=True):
-    """A node's slots, its group, how it stands and how often it was gone lately. One in group 0 serves nothing."""
+    """A node's slots, its group, how it stands, how often it was gone lately, and whether a service of it is marked.
+
+    One in group 0 serves nothing.
+    """
 
     node_id: str
     used: int
@@ -28,6 +31,7 @@ class NodeSlots(Record, frozen=True):
     group: int
     standing: Standing
     gone: int = 0
+    is_marked: bool = False
 
     @property
     def flaps(self) -> bool:
