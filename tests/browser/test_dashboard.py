@@ -210,6 +210,8 @@ async def test_each_step_of_a_node_is_told_with_its_reason_in_the_feed_and_on_it
         "2 of its 3 living nodes are suspect",
         "1 of its 1 nodes are given jobs",
         "it was suspect",
+        "at most 12 jobs at once",
+        "as many jobs at once as it says",
     ],
 )
 async def test_every_reason_of_an_event_is_said_in_chinese(house: House, visitor: Visitor, said: str) -> None:

@@ -268,6 +268,8 @@ async def test_what_an_operator_does_is_told_with_who_and_from_where_and_how_it_
         assert [event["outcome"] for event in told] == outcomes
         about = ["n1", "n1", "n1", "n1", "nobody", job_id, "front.hints", "1-0.x", "1-0.x"]
         assert [event["about"] for event in told] == about
+        wanted = {event["kind"].removeprefix(ADMIN): event["detail"] for event in told if event["detail"]}
+        assert wanted == {"set_max": "at most 3 jobs at once", "log_level": "warning"}
         assert ADMIN_TOKEN not in (await house.http.get("/api/v1/events")).text
 
 

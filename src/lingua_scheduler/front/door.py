@@ -165,8 +165,9 @@ class Door:
             raise
         finally:
             on = request.named.get(route.acts_on) or str(getattr(request.message, route.acts_on, ""))
+            wanted = "" if route.acts_with is None else route.acts_with(request.message)
             who, where = request.principal.name, exchange.client
-            self._desk.chronicler.note(ADMIN + route.act, on, who=who, where=where, outcome=outcome)
+            self._desk.chronicler.note(ADMIN + route.act, on, wanted, who=who, where=where, outcome=outcome)
         return said
 
     def _look(self, exchange: Exchange) -> Said | tuple[Route, Request]:

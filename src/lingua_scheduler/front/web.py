@@ -121,6 +121,8 @@ class Route:
     act: str = ""
     #: What he does it to: a name in the braces of the path, or a field of the message.
     acts_on: str = ""
+    #: What he asked for, in words, from the message; None: the name of the act says all.
+    acts_with: Callable[[Any], str] | None = None
     #: Changes nothing of the fleet: whoever may only look may do it.
     for_readers: bool = False
 

@@ -227,6 +227,11 @@ async def set_max(desk: Desk, request: Request) -> Said:
     return MaxAnswer(ok=True, node_id=node_id, max_concurrent_jobs=limited.max_concurrent_jobs)
 
 
+def _max_in_words(said: MaxRequest) -> str:
+    most = said.max_concurrent_jobs
+    return "as many jobs at once as it says" if most is None else f"at most {most} jobs at once"
+
+
 async def offer(desk: Desk, request: Request) -> Said:
     """A pairing code for a node."""
     node_id = request.named["node_id"]
@@ -317,6 +322,6 @@ ROUTES: Final = (
     _act("drain", _intending(drain, "drain"), "No new jobs for this node.", IntentAnswer),
     _act("resume", _intending(resume, "resume"), "It may have jobs again.", IntentAnswer),
     _act("evict", _intending(evict), "Its jobs go to others at once, and it gets no more.", IntentAnswer),
-    _act("max", set_max, "How many jobs it may have at once.", MaxAnswer, reads=read_max),
+    _act("max", set_max, "How many jobs it may have at once.", MaxAnswer, reads=read_max, acts_with=_max_in_words),
     _act("pairing", offer, "Six digits that stand for it, for a while.", PairingAnswer),
 )

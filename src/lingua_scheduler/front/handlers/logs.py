@@ -42,6 +42,10 @@ async def set_level(desk: Desk, request: Request) -> Said:
     return LogLevelAnswer(ok=True, module=module, level=said.level, instances=sorted(instances), for_s=said.for_s)
 
 
+def _in_words(said: LogLevelRequest) -> str:
+    return said.level + (f" for {said.for_s:g} s" if said.for_s else "")
+
+
 ROUTES: Final = (
     Route(
         "GET",
@@ -64,5 +68,6 @@ ROUTES: Final = (
         tag="fleet",
         act="log_level",
         acts_on="module",
+        acts_with=_in_words,
     ),
 )

@@ -98,6 +98,7 @@ ROUTES: Final = (
         reads=read_link,
         tag="signing",
         act="link",
+        acts_with=lambda said: "read-only" if said.read_only else "admin",
     ),
     Route(
         "POST",

@@ -38,6 +38,8 @@ const PHRASES = [
   [/^it was asked to stop$/, "detail.stopped"],
   [/^(?<count>\d+) of its (?<all>\d+) jobs went to others within (?<ms>\d+) ms$/, "detail.moved"],
   [/^(?<count>\d+) of its (?<all>\d+) jobs went to others$/, "detail.unmoved"],
+  [/^at most (?<count>\d+) jobs at once$/, "detail.most"],
+  [/^as many jobs at once as it says$/, "detail.own_most"],
   [/^the whole node$/, "detail.whole"],
   [/^(?<count>\d+) nodes are silent at once, and (?<all>\d+) are heard$/, "detail.mass"],
 ];
