@@ -34,7 +34,12 @@ async def has_looked(house: House) -> bool:
 
 def looks(house: House) -> int:
     """How often the engine was asked for the numbers of the fleet."""
-    return house.serving.app.engine.meters["fleet"].seconds.total
+    return asked(house, "fleet")
+
+
+def asked(house: House, script: str) -> int:
+    """How often a script of the engine was run."""
+    return house.serving.app.engine.meters[script].seconds.total
 
 
 async def test_however_many_look_the_engine_is_not_asked(quiet: House) -> None:
@@ -47,10 +52,17 @@ async def test_however_many_look_the_engine_is_not_asked(quiet: House) -> None:
 
 async def test_who_comes_before_the_first_look_waits_for_it_and_all_for_the_same(quiet: House) -> None:
     desk = quiet.serving.desk
+
+    async def is_noted() -> bool:
+        return asked(quiet, "chart") == looks(quiet)
+
+    await eventually(is_noted)
     desk.stats = stats_module.Stats()
-    before = looks(quiet)
+    before, points = looks(quiet), asked(quiet, "chart")
     answers = await asyncio.gather(*(quiet.get("/api/v1/stats") for _ in range(50)))
     assert (looks(quiet) - before, len({answer["generated_at_ms"] for answer in answers})) == (1, 1)
+    # Nor is it noted fifty times for the curves.
+    assert asked(quiet, "chart") - points == 1
 
 
 async def test_a_look_can_be_forced_seldom(quiet: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,10 +73,14 @@ class Stats:
         return msgspec.structs.replace(self.last, age_ms=age_ms, health=FleetHealth(ok=not problems, problems=problems))
 
     async def make(self, desk: Desk) -> StatsAnswer | Refusal:
-        """Look at the fleet, keep what was seen, and note it for the curves of the last hour."""
-        if self._making is None:
-            self._making = asyncio.create_task(self._count(desk))
-            self._making.add_done_callback(self._made)
+        """Look at the fleet, keep what was seen, and note it for the curves of the last hour.
+
+        Whoever comes while somebody looks waits for that, and leaves the rest to him.
+        """
+        if self._making is not None:
+            return await asyncio.shield(self._making)
+        self._making = asyncio.create_task(self._count(desk))
+        self._making.add_done_callback(self._made)
         made = await asyncio.shield(self._making)
         if isinstance(made, StatsAnswer):
             await chart(desk.engine, _point(made))
