@@ -213,6 +213,14 @@ async def test_every_page_is_read(house: House, lingua: Lingua, monkeypatch: pyt
     assert len((await told(lingua, "nodes", "list"))["nodes"]) == 7
 
 
+async def test_where_there_is_nothing_that_is_said_with_what_to_do_next(lingua: Lingua) -> None:
+    assert "lingua new node" in await shown(lingua, "nodes", "list")
+    assert await shown(lingua, "nodes", "list", "--standing", "lost") == "no node is lost\n"
+    assert "lingua nodes list" in await shown(lingua, "pools")
+    assert await shown(lingua, "dlq", "list") == "no dead letters\n"
+    assert await told(lingua, "dlq", "list") == {"letters": []}
+
+
 async def test_pools_and_one_that_hangs_on_a_single_node(house: House, lingua: Lingua) -> None:
     await house.post("/v1/node/register", NODE)
     await house.stats()

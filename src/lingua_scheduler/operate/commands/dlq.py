@@ -18,7 +18,7 @@ def list_letters(url: Url = None, token: Token = None, as_json: AsJson = False) 
     """The dead letters, the oldest first, and why each failed."""
     found = operator(url, token).dead_letters()
     rows = [(one["id"], one["kind"], one["job_id"], one["deliveries"], one["reason"]) for one in found]
-    show({"letters": found}, ("letter", "kind", "job", "tries", "why"), rows, as_json=as_json)
+    show({"letters": found}, ("letter", "kind", "job", "tries", "why"), rows, as_json=as_json, none="no dead letters")
 
 
 @app.command()

@@ -29,7 +29,8 @@ def pools(url: Url = None, token: Token = None, as_json: AsJson = False) -> None
         )
         for one in found
     ]
-    show({"pools": found}, ("pair", "nodes", "slots", "free", "waiting"), rows, as_json=as_json)
+    none = "nobody serves any pair: `lingua nodes list` says who is there"
+    show({"pools": found}, ("pair", "nodes", "slots", "free", "waiting"), rows, as_json=as_json, none=none)
 
 
 def explain(

@@ -51,7 +51,9 @@ def list_nodes(
         )
         for one in found
     ]
-    show({"nodes": found}, ("node", "stands", "says", "is meant to be", "slots", "heard"), rows, as_json=as_json)
+    none = f"no node is {standing}" if standing else "no node has registered: `lingua new node my_node.py` writes one"
+    head = ("node", "stands", "says", "is meant to be", "slots", "heard")
+    show({"nodes": found}, head, rows, as_json=as_json, none=none)
 
 
 def ago(passed_ms: int) -> str:

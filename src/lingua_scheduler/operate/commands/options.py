@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from lingua_scheduler.operate.ask import Operator
 
@@ -37,10 +37,12 @@ def say(said: dict[str, Any], line: str, *, as_json: bool) -> None:
     typer.echo(json.dumps(said) if as_json else line)
 
 
-def show(said: dict[str, Any], head: tuple[str, ...], rows: Iterable[tuple[Any, ...]], *, as_json: bool) -> None:
-    """A list: for programs as it came, for people as a table from which nothing is cut off."""
-    if as_json:
-        typer.echo(json.dumps(said))
+def show(
+    said: dict[str, Any], head: tuple[str, ...], rows: Sequence[tuple[Any, ...]], *, as_json: bool, none: str = ""
+) -> None:
+    """A list: for programs as it came, for people as a table from which nothing is cut off; or that there is `none`."""
+    if as_json or (none and not rows):
+        typer.echo(json.dumps(said) if as_json else none)
         return
     table = Table(*(Column(name, overflow="fold") for name in head))
     for row in rows:
