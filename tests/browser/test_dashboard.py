@@ -512,6 +512,18 @@ async def test_jobs_are_searched_opened_and_closed_by_the_keyboard(house: House,
     await expect(page.locator(".job")).to_have_count(0)
 
 
+async def test_the_curves_are_of_ten_minutes_also_on_a_page_that_slept(house: House, visitor: Visitor) -> None:
+    page = await visitor.open(f"{house.url}/dashboard")
+    await expect(page.locator(".health")).not_to_have_attribute("data-state", "waiting")
+    old = "{at_ms: %d, ready_nodes: 99, free_slots: 0, in_flight: 0, p95_dispatch_ms: 0}"
+    add = "import('/assets/dashboard/watch.js').then(one => one.addPoint(%s))"
+    now_ms = (await house.stats())["generated_at_ms"]
+    await page.evaluate(add % (old % (now_ms - 599_000)))
+    await page.evaluate(add % (old % (now_ms - 3_600_000)))
+    ages = "import('/assets/dashboard/watch.js').then(one => one.points.value.map(point => point.at_ms))"
+    assert min(await page.evaluate(ages)) >= now_ms - 600_000
+
+
 async def test_every_event_state_cause_and_reason_has_words_in_both_languages(house: House, visitor: Visitor) -> None:
     page = await visitor.open(f"{house.url}/dashboard")
     words = await page.evaluate("import('/assets/dashboard/words.js').then(one => Object.keys(one.default.en))")

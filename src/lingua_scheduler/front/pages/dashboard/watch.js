@@ -45,10 +45,11 @@ const pointOf = one => ({
   in_flight: one.jobs.in_flight, p95_dispatch_ms: one.dispatch_ms.p95 ?? 0,
 });
 
-/** A point for each stretch of time, as the server keeps them. */
-const addPoint = point => {
+/** A point for each stretch of the last ten minutes, as the server keeps them: a page that slept has some that are older. */
+export const addPoint = point => {
   const kept = points.peek().filter(one => Math.floor(one.at_ms / STRETCH_MS) !== Math.floor(point.at_ms / STRETCH_MS));
-  points.value = [...kept, point].sort((one, other) => one.at_ms - other.at_ms).slice(-MAX_POINTS);
+  const all = [...kept, point].sort((one, other) => one.at_ms - other.at_ms);
+  points.value = all.filter(one => all.at(-1).at_ms - one.at_ms < MAX_POINTS * STRETCH_MS);
 };
 
 const take = said => batch(() => {
