@@ -427,12 +427,16 @@ async def test_when_the_server_restarts_the_page_says_that_it_is_out_of_date_and
         await house.post("/v1/node/register", NODE)
         page = await visitor.open(f"{house.url}/dashboard")
         await expect(row(page, "n1")).to_be_visible()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.partition("/api/v1/")[2]))
     await expect(page.locator("[data-state=stale]")).to_contain_text("Out of date")
     assert await page.locator(".jobs [role=alert]").count() == 0
     async with House(server.url, **QUICK, **same).open() as house:
         await house.post("/v1/node/register", NODE | {"node_id": "n2"})
         await expect(row(page, "n2")).to_be_visible()
         await expect(page.locator("[data-state=well]")).to_be_visible()
+        # What happened meanwhile belongs to the curves, too.
+        assert "history" in asked
 
 
 async def test_it_speaks_chinese_and_keeps_its_state_in_the_address(house: House, visitor: Visitor) -> None:

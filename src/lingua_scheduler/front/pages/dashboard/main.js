@@ -14,7 +14,7 @@ import { NodePage } from "./node.js";
 import { Nodes } from "./nodes.js";
 import { Numbers } from "./numbers.js";
 import { Pools } from "./pools.js";
-import { askHistory, watch } from "./watch.js";
+import { watch } from "./watch.js";
 import words from "./words.js";
 
 learn(words);
@@ -44,7 +44,6 @@ const Dashboard = () => html`
 effect(() => { document.title = `${say("title")} · Lingua Scheduler`; });
 render(html`<${Dashboard} />`, document.body);
 askWho().catch(error => { trouble.value = error.message; });
-askHistory();
 watch();
 lookAround();
 lookAtJobs();

@@ -79,8 +79,8 @@ const take = said => batch(() => {
   }
 });
 
-/** What was before this page was opened. */
-export const askHistory = async () => {
+/** What was before this page was opened, or while it could hear nothing. */
+const askHistory = async () => {
   try {
     const answer = await fetch(`${home}/api/v1/history`);
     if (answer.ok) for (const point of (await answer.json()).points.slice(-MAX_POINTS)) addPoint(point);
@@ -100,6 +100,7 @@ export const watch = () => {
     pauseMs = FIRST_PAUSE_MS;
     take(said);
     link.value = "live";
+    if (said.type === "snapshot") askHistory();
   };
   socket.onclose = ({ code }) => {
     if (code === 4401 || code === 4403) {
