@@ -28,14 +28,12 @@ class AttemptAnswer(Message, frozen=True, kw_only=True):
 
 
 class Timings(Message, frozen=True, kw_only=True):
-    """When what happened. Left out: it did not, or not to this attempt; or what follows from it was said at once.
-
-    So `dispatched_at_ms` is there if the node has not acknowledged in the next moment, or never does.
-    """
+    """When what happened. Left out: it did not, or not to this attempt; or what follows from it was said at once."""
 
     created_at_ms: int
     deadline_at_ms: int
     reserved_at_ms: int | None = None
+    #: There if the node has not acknowledged in the next moment, or never does.
     dispatched_at_ms: int | None = None
     accepted_at_ms: int | None = None
     started_at_ms: int | None = None
