@@ -210,7 +210,7 @@ class _Servant:
             self._walk(tell)
 
     def _walk(self, tell: Tell) -> None:
-        self._under_way.walk(self._tell(tell), "a word about a job")
+        self._under_way.walk(self._tell(tell), f"a word about job {tell.message.job_id}")
 
     async def _tell(self, tell: Tell) -> None:
         refusal = await self._words.tell(self._link.known, tell.message)

@@ -105,8 +105,6 @@ class Words:
                 return self._accepted(known, message, await ack(*attempt))
             case JobStarted():
                 return _refusal(await started(*attempt))
-        if not self._delivery.tracing.is_on:
-            return await self._tell_end(known, message)
         name = "done" if isinstance(message, JobResult) and message.success else "fail"
         with self._delivery.ending(name, message.job_id, message.attempt_id, known.node_id):
             return await self._tell_end(known, message)
