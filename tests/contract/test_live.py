@@ -156,7 +156,7 @@ async def test_one_who_does_not_read_is_sent_away_and_the_others_hear_on(house: 
 
     stuck = asyncio.Event()
     stuck.set()
-    slow = Socket(receive, send, writable=stuck, round_trip_ms=lambda: None, max_messages=2)
+    slow = Socket(receive, send, put=sent.append, writable=stuck, round_trip_ms=lambda: None, max_messages=2)
     desk = house.serving.desk
     anybody = auth.Peer(auth.Principal("", frozenset()), "", None, "")
     serving = asyncio.create_task(desk.live.serve(desk, slow, anybody))

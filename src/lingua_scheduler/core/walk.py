@@ -20,24 +20,28 @@ class Walk:
     is told when it is over: None, or what it raised.
     """
 
-    __slots__ = ("_awaited", "_over", "_work")
+    __slots__ = ("_awaited", "_is_cancelled", "_over", "_work")
 
     def __init__(self, work: Coroutine[Any, None, object], over: Callable[[BaseException | None], None]) -> None:
         self._work = work
         self._over = over
         self._awaited: asyncio.Future[object] | None = None
+        #: By something that it did itself: it hears so when it next has to wait.
+        self._is_cancelled = False
 
     def begin(self) -> None:
         """Walk as far as it goes without waiting."""
         self._go(None)
 
     def cancel(self) -> None:
-        """Whatever it waits for, it hears that it is cancelled."""
+        """Whatever it waits for, it hears that it is cancelled; if it is walking just now, before it waits again."""
         awaited = self._awaited
-        if awaited is not None:
-            awaited.remove_done_callback(self._come)
-            awaited.cancel()
-            self._go(asyncio.CancelledError())
+        if awaited is None:
+            self._is_cancelled = True
+            return
+        awaited.remove_done_callback(self._come)
+        awaited.cancel()
+        self._go(asyncio.CancelledError())
 
     def _come(self, awaited: asyncio.Future[object]) -> None:
         """What it waited for is there, and gives its result or raises by itself. Too late, if it was cancelled."""
@@ -49,12 +53,24 @@ class Walk:
         try:
             awaited = self._work.send(None) if error is None else self._work.throw(error)
         except StopIteration:
-            self._over(None)
+            self._end(None)
         except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 - whoever began it is told
-            self._over(raised)
+            self._end(raised)
         else:
             self._awaited = awaited = _next_tick() if awaited is None else awaited
             awaited.add_done_callback(self._come)
+            if self._is_cancelled:
+                self._is_cancelled = False
+                self.cancel()
+
+    def _end(self, error: BaseException | None) -> None:
+        # Whoever is told mostly knows the walk: without this, each would keep the other until the collector comes.
+        over, self._over = self._over, _nobody
+        over(error)
+
+
+def _nobody(_error: BaseException | None) -> None:
+    """All have been told."""
 
 
 def _next_tick() -> asyncio.Future[object]:

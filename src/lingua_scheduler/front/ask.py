@@ -52,7 +52,7 @@ class Ask(msgspec.Struct, frozen=True):
         return hashlib.sha256(_encode(msgspec.structs.replace(self, wanted=wanted))).hexdigest()
 
 
-class Tags(msgspec.Struct, frozen=True):
+class Tags(msgspec.Struct):
     """What a job is given on its way and nobody asked for: its trace, and its number where the ask has none.
 
     `at_once` is told of a new job in the very tick in which the engine answers that it has a node.

@@ -8,7 +8,7 @@ import socket
 from collections import Counter
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.letter import Presence
 from lingua_scheduler.front.buckets import Buckets
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.front.mailbox import Mailboxes
     from lingua_scheduler.front.sessions.sessions import Sessions
     from lingua_scheduler.front.submit import Submitter
+    from lingua_scheduler.front.web import Request
     from lingua_scheduler.logs.levels import Levels
     from lingua_scheduler.loops.auditor import Auditor
     from lingua_scheduler.loops.catalog_refresher import CatalogRefresher
@@ -94,7 +95,7 @@ class Desk:
     #: The open sockets, by the door that they came in by.
     sockets: Sockets = field(default_factory=Sockets)
     #: Requests that wait for a slot.
-    waiting: set[asyncio.Task[Any]] = field(default_factory=set)
+    waiting: set[Request] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.buckets = Buckets(self.engine, self.settings)
@@ -125,29 +126,24 @@ class Desk:
         talks = self.settings.sessions
         return max(self.settings.jobs.result_ttl_ms, talks.resume_window_ms + talks.gap_ms + _MARGIN_MS)
 
-    def waits(self) -> None:
-        """Whoever calls this waits for a slot: nothing of his is under way, and it may take long.
+    def waits(self, request: Request) -> None:
+        """It waits for a slot: nothing of it is under way, and that may take long.
 
-        From now on his task is cancelled when the instance stops, until he has it.
+        From now on it is given up when the instance stops, until it has one.
         """
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a request has one
-        self.waiting.add(task)
-        task.add_done_callback(self.waiting.discard)
+        self.waiting.add(request)
         if self.is_draining.is_set():
-            task.cancel()
+            request.give_up()
 
-    def has_waited(self) -> None:
-        """He has it, or needs it no more."""
-        task = asyncio.current_task() if self.waiting else None
-        if task is not None:
-            self.waiting.discard(task)
+    def has_waited(self, request: Request) -> None:
+        """It has one, or needs none any more."""
+        self.waiting.discard(request)
 
     def drain(self) -> None:
         """Nobody new, and nodes find their work elsewhere. What began may end."""
         self.is_draining.set()
-        for task in self.waiting:
-            task.cancel()
+        for request in list(self.waiting):
+            request.give_up()
         self.delivery.wake()
 
     def close(self) -> None:

@@ -91,8 +91,8 @@ class Door:
 
     # Requests.
 
-    def serve(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
-        """Answer a request, if nobody has to be waited for; else here is the work, for a task."""
+    def serve(self, exchange: Exchange) -> tuple[Coroutine[Any, Any, None], bool] | None:
+        """Answer a request, if nobody has to be waited for; else here is the work, and whether it can walk."""
         try:
             asked = self._look(exchange)
             if not isinstance(asked, tuple):
@@ -100,7 +100,7 @@ class Door:
                 return None
             route, request = asked
             if route.asks_engine or exchange.cookie is not None:
-                return self._work(exchange, route, request)
+                return self._work(exchange, route, request), route.walks and exchange.cookie is None
             self._say(exchange, _at_once(route.handle(self._desk, request)))
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told, and the log
             self._say(exchange, _failed(error, exchange))
@@ -202,6 +202,7 @@ class Door:
             found.named,
             exchange.given,
             exchange.lain_ms,
+            exchange.give_up,
             client=exchange.client,
         )
 
@@ -310,6 +311,7 @@ class Door:
         socket = Socket(
             receive,
             send,
+            put=lingua["put"],
             writable=lingua["writable"],
             round_trip_ms=lingua["round_trip_ms"],
             return_ms=self._desk.sockets.return_ms,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from lingua_scheduler.core.refusal import Refusal
     from lingua_scheduler.core.seat import Cookie
+    from lingua_scheduler.core.walk import Walk
     from lingua_scheduler.front.limits import HttpProtocol
     from lingua_scheduler.front.web import Reply, Request
 
@@ -104,7 +105,7 @@ class Exchange:
         #: Set when there is no more of the body to wait for.
         self._more: asyncio.Event | None = None
         #: Who is at work on it, if anybody has to be; and for what, as soon as that is known.
-        self.task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | Walk | None = None
         self.request: Request | None = None
         #: What the browser of somebody who is signed in shows, if nothing else lets him in.
         self.cookie: Cookie | None = None
@@ -129,7 +130,12 @@ class Exchange:
         """The caller is gone. If he was ready to wait, nobody works for him any longer."""
         self.is_gone = True
         self._wake()
-        if self.task is not None and self.request is not None and self.request.waits:
+        if self.request is not None and self.request.waits:
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Nobody works for it any longer."""
+        if self.task is not None:
             self.task.cancel()
 
     def said_all(self) -> bool:
@@ -190,6 +196,8 @@ class Exchange:
         body = b"" if self.method == "HEAD" else reply.body
         data = written(reply, self.trace, more, body=body, is_last=not self.keep_alive)
         self.most_bytes = -1
+        # They know each other: without this, each would keep the other until the collector comes.
+        self.request = self.task = None
         self._connection.answered(self, data)
 
 

@@ -12,6 +12,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from lingua_scheduler.core.refusal import Refusal, refuse
+from lingua_scheduler.core.walk import Walk
 from lingua_scheduler.front.cork import Corked
 from lingua_scheduler.front.exchange import Exchange, last_answer, parts_of, plain_head, plain_target, size_of_head
 from lingua_scheduler.front.patience import Patience
@@ -251,11 +252,22 @@ class HttpProtocol(HttpToolsProtocol):
         if exchange is None or exchange.is_begun or self._is_over:
             return
         exchange.is_begun = True
-        work = self.door.serve(exchange)
-        if work is not None:
-            exchange.task = task = self.loop.create_task(work)
-            self.tasks.add(task)
-            task.add_done_callback(self.tasks.discard)
+        served = self.door.serve(exchange)
+        if served is None:
+            return
+        work, walks = served
+        if walks:
+            exchange.task = walk = Walk(work, _nothing)
+            walk.begin()
+            return
+        exchange.task = task = self.loop.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def give_up(self) -> None:
+        """Nobody is worked for any longer; who waits for an answer is told so."""
+        if self._answering is not None:
+            self._answering.give_up()
 
     def answered(self, exchange: Exchange, data: bytes) -> None:
         """The answer to the request whose turn it was."""
@@ -299,8 +311,7 @@ class HttpProtocol(HttpToolsProtocol):
             exchange = self._answering or self.pipeline.popleft()
             exchange.keep_alive = bool(self.pipeline)
             self.door.send_away(exchange)
-            if exchange.task is not None:
-                exchange.task.cancel()
+            exchange.give_up()
         self._end()
 
     def is_answering(self) -> bool:
@@ -396,3 +407,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Whether what we say now is about what the client said last: that has no answer yet."""
         arriving = self._arriving
         return arriving is None or arriving is self._answering or arriving in self.pipeline
+
+
+def _nothing(_error: BaseException | None) -> None:
+    """The door has told whoever asked how it went."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.ids import cell_of, name_of
 from lingua_scheduler.core.pair import Pair
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.core.wanted import NO_HINTS, USUAL_WANTED
+from lingua_scheduler.core.wanted import NO_HINTS
 from lingua_scheduler.flows.dispatch import Placed, Waiting, refused
 from lingua_scheduler.flows.remember import remember
 from lingua_scheduler.front.ask import Submitted
@@ -24,7 +24,7 @@ from lingua_scheduler.views.node import read_node
 from lingua_scheduler.views.whereabouts import At, Waits, seek
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
     from lingua_scheduler.core.records import Event
     from lingua_scheduler.core.wanted import Hints
@@ -40,6 +40,8 @@ _STROKE_S: Final = 0.05
 
 _EMPTIED: Final = "The state engine was emptied, and the nodes are being entered again; nothing was accepted."
 
+#: What is done where nobody names a policy.
+_USUAL: Final = "random"
 #: Policies that ask where the session's last job went.
 _REMEMBERING: Final = ("spread", "sticky_pool")
 
@@ -81,8 +83,6 @@ class Placer:
         self._directory = directory
         self._seeker = seeker
         self._policy = policy
-        #: What most ask for, by that policy.
-        self._usual = replace(USUAL_WANTED, policy=policy)
         self._ears: dict[str, set[_Ear]] = {}
         self._turns = Turns()
         #: Asked before a final no: the fleet may only be on its way back into an engine that was emptied.
@@ -93,14 +93,21 @@ class Placer:
         for ear in self._ears.get(name_of(event.job), ()):
             ear.hear(event)
 
-    async def dispatch(self, way: Way, ask: Ask, tags: Tags) -> Submitted | Refusal:
+    def dispatch(self, way: Way, ask: Ask, tags: Tags) -> Coroutine[Any, Any, Submitted | Refusal]:
         """Place the job by what is remembered of its session, where that matters, and remember where it went."""
-        if not ask.wanted.policy:
-            wanted = self._usual if ask.wanted is USUAL_WANTED else replace(ask.wanted, policy=self._policy)
-            ask = replace(ask, wanted=wanted)
-        if not (ask.bind_key or ask.utterance_index is not None or ask.wanted.policy in _REMEMBERING):
-            answer = await self._place(way, ask, tags, NO_HINTS)
-            return await self.wait(way, ask, tags) if isinstance(answer, Waiting) else _told(way, answer)
+        if self._policy != _USUAL and not ask.wanted.policy:
+            ask = replace(ask, wanted=replace(ask.wanted, policy=self._policy))
+        if ask.bind_key or ask.utterance_index is not None or ask.wanted.policy in _REMEMBERING:
+            return self._dispatch_by_memory(way, ask, tags)
+        return self._dispatch(way, ask, tags)
+
+    async def _dispatch(self, way: Way, ask: Ask, tags: Tags) -> Submitted | Refusal:
+        answer = await self._seeker.seek(way, ask, tags, NO_HINTS)
+        if isinstance(answer, Placed):
+            return Submitted(way.job_id, answer)
+        return await self.wait(way, ask, tags) if isinstance(answer, Waiting) else await self._if_final(answer)
+
+    async def _dispatch_by_memory(self, way: Way, ask: Ask, tags: Tags) -> Submitted | Refusal:
         async with self._turns.after_the_last(ask.session_id, ask.bind_key):
             answer = await self._place_by_memory(way, ask, tags)
         if not isinstance(answer, Waiting):
@@ -249,9 +256,13 @@ class Placer:
 
     async def _place(self, way: Way, ask: Ask, tags: Tags, hints: Hints) -> Placed | Waiting | Refusal:
         answer = await self._seeker.seek(way, ask, tags, hints)
-        if isinstance(answer, Refusal) and answer.code in FINAL and await self.is_refilling():
+        return await self._if_final(answer) if isinstance(answer, Refusal) else answer
+
+    async def _if_final(self, refusal: Refusal) -> Refusal:
+        """What is refused, unless that is only because the fleet is on its way back."""
+        if refusal.code in FINAL and await self.is_refilling():
             return Refusal("SCHEDULER_DEPENDENCY_DOWN", _EMPTIED)
-        return answer
+        return refusal
 
 
 async def _never() -> bool:

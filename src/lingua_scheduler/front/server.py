@@ -178,6 +178,8 @@ class Server:
         state = self._server.server_state
         for task in list(state.tasks):
             task.cancel()
+        for one in self._requests():
+            one.give_up()
         await self._wait(self.ending.left_s(_LAST_S))
         for one in self._requests():
             one.cut_off()

@@ -50,6 +50,7 @@ class Socket:
         receive: Receive,
         send: Send,
         *,
+        put: Callable[[str | bytes], None],
         writable: asyncio.Event,
         round_trip_ms: Callable[[], float | None],
         return_ms: Callable[[], int] = lambda: RETURN_MS,
@@ -58,7 +59,7 @@ class Socket:
         max_bytes: int = MAX_QUEUED_BYTES,
         max_messages: int = MAX_QUEUED,
     ) -> None:
-        """`writable` is set while the transport takes more without keeping much of it.
+        """`put` writes a message without waiting. `writable` is set while the transport keeps little of that.
 
         `round_trip_ms` says how long the last ping took that was answered; None: none was yet. `return_ms`: after how
         long the peer of a restart is to come back. `opened_ms`: when the handshake came, by the engine's clock.
@@ -66,6 +67,7 @@ class Socket:
         """
         self._receive = receive
         self._send = send
+        self._put = put
         self._writable = writable
         self._round_trip_ms = round_trip_ms
         self._return_ms = return_ms
@@ -152,16 +154,13 @@ class Socket:
         return not self.is_closed
 
     def _write_now(self, data: str | bytes) -> bool:
-        """The transport is writable, so the send has nothing to wait for: it is over before its first pause."""
-        sending = self._send(_event(data)).__await__()
+        """The transport is writable, so there is nothing to wait for."""
         try:
-            next(sending)
-        except StopIteration:
-            return True
+            self._put(data)
         except _GONE:
             self.is_closed = True
             return False
-        raise AssertionError("a writable socket made its writer wait")
+        return True
 
     def _make_room(self, size: int, *, may_drop: bool) -> bool:
         while len(self._queue) >= self._max_messages or self._bytes + size > self._max_bytes:
@@ -182,7 +181,7 @@ class Socket:
                 data, _ = self._queue.popleft()
                 self._bytes -= len(data)
                 self._moved.set()
-                await self._send(_event(data))
+                self._put(data)
         except _GONE:
             self.is_closed = True
             self._queue.clear()
@@ -253,7 +252,3 @@ class Sockets:
 def _cut(reason: str) -> str:
     """As much of it as a close can carry."""
     return reason.encode(errors="replace")[:_MAX_REASON_BYTES].decode(errors="ignore")
-
-
-def _event(data: str | bytes) -> dict[str, object]:
-    return {"type": "websocket.send", "text" if isinstance(data, str) else "bytes": data}

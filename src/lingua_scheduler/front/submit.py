@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from typing import TYPE_CHECKING, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Final
 
 from lingua_scheduler.core.errors import DependencyDown, OutcomeUnknown
 from lingua_scheduler.core.ids import cell_of
@@ -31,7 +29,7 @@ from lingua_scheduler.front.seeking import Seeker, Way
 from lingua_scheduler.views.whereabouts import At, seek
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from lingua_scheduler.core.records import Event
     from lingua_scheduler.front.ask import Ask, AtOnce, Enters
@@ -73,7 +71,7 @@ class Submitter:
         """What a relayer of this process brings: whoever waits for the job looks at once."""
         self._placer.hear(event)
 
-    async def submit(
+    def submit(
         self,
         ask: Ask,
         *,
@@ -84,7 +82,7 @@ class Submitter:
         at_once: AtOnce | None = None,
         new_id: str = "",
         waits: Callable[[], None] | None = None,
-    ) -> Submitted | Refusal:
+    ) -> Coroutine[Any, Any, Submitted | Refusal]:
         """Place the job. The same request id with the same ask is the same job; a refusal is not remembered.
 
         `principal` is whose job it is, "" nobody's in particular. `OutcomeUnknown` has the request id with which the
@@ -100,9 +98,13 @@ class Submitter:
         """
         tags = Tags(trace_id, enters, at_once, waits)
         if new_id:
-            return await self._make(Way(new_id, is_known=True), ask, tags)
+            return self._make(Way(new_id, is_known=True), ask, tags)
         if not request_id:
-            return await self._dispatch_once(Way(self._new_id(principal, ask), is_known=False), ask, tags)
+            return self._dispatch_once(Way(self._new_id(principal, ask), is_known=False), ask, tags)
+        return self._submit_once(ask, tags, principal, request_id)
+
+    async def _submit_once(self, ask: Ask, tags: Tags, principal: str, request_id: str) -> Submitted | Refusal:
+        """Place the job of a request, however often that is sent."""
         try:
             digest = ask.digest(self._policy)
         except (AttributeError, TypeError, UnicodeEncodeError, OverflowError) as error:
@@ -221,12 +223,19 @@ class Submitter:
             return None
         return Submitted.at(found, known) if isinstance(known, At) else await self._placer.wait(way, ask, tags)
 
-    async def _make(self, way: Way, ask: Ask, tags: Tags) -> Submitted | Refusal:
-        """Place a job, if it may come in."""
-        if tags.enters is None:
-            return await self._placer.dispatch(way, ask, tags)
-        entered = tags.enters(way.job_id)
-        number = entered if isinstance(entered, int) else await entered
+    def _make(self, way: Way, ask: Ask, tags: Tags) -> Coroutine[Any, Any, Submitted | Refusal]:
+        """Place a job, if it may come in. Mostly that is known at once."""
+        entered = tags.number if tags.enters is None else tags.enters(way.job_id)
+        if not isinstance(entered, int):
+            return self._make_later(way, ask, tags, entered)
+        tags.number = entered
+        return self._placer.dispatch(way, ask, tags)
+
+    async def _make_later(
+        self, way: Way, ask: Ask, tags: Tags, entered: Awaitable[int | Refusal]
+    ) -> Submitted | Refusal:
+        number = await entered
         if isinstance(number, Refusal):
             return number
-        return await self._placer.dispatch(way, ask, msgspec.structs.replace(tags, number=number))
+        tags.number = number
+        return await self._placer.dispatch(way, ask, tags)

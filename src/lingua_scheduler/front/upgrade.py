@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.datastructures import Headers
-from websockets.exceptions import InvalidHandshake
+from websockets.exceptions import InvalidHandshake, InvalidState
 from websockets.frames import Frame, Opcode
 
 from lingua_scheduler.core.refusal import CODES, Refusal
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _LAST_WORDS: Final = {1009: "PAYLOAD_TOO_LARGE"}
 #: Into so many pieces a message may be cut: each costs more than it weighs.
 _MOST_FRAGMENTS: Final = 1_024
+#: So much may wait here until somebody takes it, and so many messages; then nothing more is read. To stop and go on
+#: with every message would be two system calls for each.
+_MOST_AHEAD: Final = 64 * 1024
+_MOST_WAITING: Final = 64
 #: What may lie unread before a peer that goes on pinging is cut off. Messages stop long before.
 _MOST_UNREAD: Final = 16 * 1024 * 1024
 
@@ -39,6 +43,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     _early = b""
     #: When the last ping was written.
     _asked_ms = 0
+    #: So much was read since nothing waited.
+    _ahead_bytes = 0
 
     def handle_connect(self, event: Any) -> None:  # noqa: ANN401 - the handshake, which is uvicorn's business
         try:
@@ -53,6 +59,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self.trace = _trace_in(event.headers)
         extensions["lingua"] = {
             "writable": self.writable,
+            "put": self.put,
             "trace": self.trace,
             "round_trip_ms": self.round_trip_ms,
             # Before the answer: whoever has opened another connection since got that one later.
@@ -81,6 +88,42 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if self.close_sent:
             self.queue.put_nowait({"type": ANSWERED})  # type: ignore[misc,arg-type] # an event of our own
         super().handle_close(event)
+
+    def put(self, data: str | bytes) -> None:
+        """Write a text or a binary message in this very tick. `OSError`: nobody can hear it any more."""
+        if self.disconnected or self.close_sent:
+            raise ConnectionError("the connection is closed")
+        conn = self.conn
+        try:
+            if isinstance(data, str):
+                conn.send_text(data.encode())
+            else:
+                conn.send_binary(data)
+        except InvalidState:
+            raise ConnectionError("the connection is closing") from None
+        self.transport.write(b"".join(conn.data_to_send()))
+
+    def send_receive_event_to_app(self) -> None:
+        """Hand a message on. As it is with uvicorn, but that nobody stops reading for a single one."""
+        was_paused, size = self.read_paused, sum(map(len, self.frames))
+        self.read_paused = True
+        super().send_receive_event_to_app()
+        self.read_paused = was_paused
+        self._ahead_bytes += size
+        is_much = self._ahead_bytes > _MOST_AHEAD or self.queue.qsize() > _MOST_WAITING
+        if is_much and not (was_paused or self.close_sent):
+            self.read_paused = True
+            self.transport.pause_reading()
+
+    async def receive(self) -> Any:  # noqa: ANN401 - an event of ASGI, or of our own
+        """The next of what waits. When nothing does any more, more is read."""
+        event = await self.queue.get()
+        if self.queue.empty():
+            self._ahead_bytes = 0
+            if self.read_paused:
+                self.read_paused = False
+                self.transport.resume_reading()
+        return event
 
     def start_keepalive(self) -> None:
         """The first ping goes out at once: from its answer on it is known how far away the other end is.

@@ -25,7 +25,7 @@ SMALL_BYTES: Final = 64 * 1024
 LARGE_BYTES: Final = 4 * 1024 * 1024
 
 
-class Request(msgspec.Struct):
+class Request(msgspec.Struct, eq=False):
     """A request whose caller is known and whose body has been read. `message` is None where the route reads none."""
 
     principal: Principal
@@ -36,6 +36,8 @@ class Request(msgspec.Struct):
     given: Mapping[bytes, bytes]
     #: How long ago it came: it may have lain here while this process slept.
     lain_ms: Callable[[], int]
+    #: Nobody works for it any longer.
+    give_up: Callable[[], None]
     query: Mapping[str, str] = {}
     message: Any = None
     #: The body as it came, where the route reads it raw.
@@ -115,6 +117,8 @@ class Route:
     is_kept: bool = False
     #: Looks at the state engine, which may be away. Without it a handler reads nothing and waits for nobody.
     asks_engine: bool = True
+    #: Waits for the engine, and for what is heard from it, and for nothing else: it needs no task of its own.
+    walks: bool = False
     #: Begins work, or asks for some: nothing for an instance that is about to stop.
     begins: bool = False
     #: What an operator does here, as the feed of events calls it, if he changes anything.

@@ -164,6 +164,8 @@ class Engine:
         # because that takes half the time of hiredis.pack_command.
         if lane.width == 1:
             data = b"$%d\r\n%b\r\n" % (len(item[0]), item[0])
+        elif lane.width == 2:  # noqa: PLR2004 - a record and a text, as what is called most has
+            data = b"$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(item[0]), item[0], len(item[1]), item[1])
         else:
             data = b"".join([b"$%d\r\n%b\r\n" % (len(part), part) for part in item])
         if not lane.items:

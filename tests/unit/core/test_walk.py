@@ -169,3 +169,29 @@ async def test_who_waits_for_it_and_is_cancelled_cancels_it() -> None:
     stroll = Stroll(within(waits(), 60))
     stroll.walk.cancel()
     assert future.cancelled()
+
+
+async def test_who_is_cancelled_by_what_he_does_himself_hears_it_when_he_next_waits() -> None:
+    heard: list[str] = []
+    strolls: list[Walk] = []
+    over: list[BaseException | None] = []
+
+    async def work() -> None:
+        strolls[0].cancel()
+        heard.append("goes on")
+        await asyncio.get_running_loop().create_future()
+        heard.append("never")
+
+    strolls.append(Walk(work(), over.append))
+    strolls[0].begin()
+    assert heard == ["goes on"]
+    assert [type(error) for error in over] == [asyncio.CancelledError]
+
+
+async def test_who_is_cancelled_when_he_is_through_hears_nothing() -> None:
+    async def work() -> None:
+        pass
+
+    stroll = Stroll(work())
+    stroll.walk.cancel()
+    assert stroll.ends == [None]

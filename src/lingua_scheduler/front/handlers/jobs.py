@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -82,7 +83,7 @@ async def dispatch_job(desk: Desk, request: Request) -> Said:
             request_id=said.request_id or "",
             trace_id=trace_id,
             enters=entry.enter,
-            waits=desk.waits,
+            waits=partial(desk.waits, request),
             parent=request.given.get(b"traceparent", b"").decode("latin-1") or None,
         )
     except DependencyDown:
@@ -91,7 +92,8 @@ async def dispatch_job(desk: Desk, request: Request) -> Said:
     except BaseException:
         entry.lost()
         raise
-    desk.has_waited()
+    finally:
+        desk.has_waited(request)
     if isinstance(submitted, Refusal):
         await entry.refused()
         return submitted
@@ -239,6 +241,7 @@ ROUTES: Final = (
         reads=read_dispatch,
         headers=(Query("prefer", "`wait=SECONDS`: answer when the job has ended, at the latest after this."),),
         begins=True,
+        walks=True,
         refuses=(
             "NO_CAPABLE_NODE",
             "ALL_CANDIDATES_FULL_OR_FAILED",
