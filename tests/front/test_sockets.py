@@ -351,6 +351,29 @@ async def test_a_socket_that_we_are_slow_to_read_is_not_taken_for_dead(server: S
         assert [await socket.recv(), await socket.recv()] == ["sleep", "after"]
 
 
+async def test_who_answers_while_we_sleep_is_not_taken_for_dead(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When we wake his time is up, and his answer lies there: we have not looked yet."""
+    asking: list[upgrade.SocketProtocol] = []
+    ask = upgrade.SocketProtocol.send_keepalive_ping
+
+    def asks(self: upgrade.SocketProtocol) -> None:
+        asking.append(self)
+        ask(self)
+
+    monkeypatch.setattr(upgrade.SocketProtocol, "send_keepalive_ping", asks)
+    async with opened(server) as (door, _), Raw.connect(door.port) as raw:
+        await raw.write(HANDSHAKE)
+        await raw.answer(has_body=False)
+        ping = await raw.read(6)
+        await raw.write(masked(Opcode.PONG, ping[2:]))
+        asking[0].keepalive_timeout()
+        await raw.write(masked(Opcode.TEXT, b"still here"))
+        assert await raw.read(12) == b"\x81\x0astill here"
+        assert asking[0].pong_timer is None
+
+
 async def test_sockets_are_told_to_go_elsewhere_when_the_instance_drains(server: Server) -> None:
     async with opened(server) as (door, echo), connect(f"{door.ws}/ws/node") as socket:
         await socket.send("x")

@@ -1,10 +1,12 @@
-"""How long what is being read has lain here. While a process sleeps, what it will read waits with the kernel."""
+"""What lies here unread, and how long it has. While a process sleeps, what it will read waits with the kernel."""
 
 from __future__ import annotations
 
+import fcntl
 import socket
 import struct
 import sys
+import termios
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 _LAST_DATA: Final = struct.Struct("@I")
 _OFFSET: Final = 52
 _SIZE: Final = _OFFSET + _LAST_DATA.size
+_COUNT: Final = struct.Struct("@i")
 #: The kernel counts in steps of at most this.
 _STEP_MS: Final = 10
 
@@ -29,3 +32,16 @@ def lain_ms(transport: BaseTransport) -> int:
         return 0  # it is no TCP, or closed by now
     ago: int = _LAST_DATA.unpack_from(told, _OFFSET)[0]
     return ago + _STEP_MS if ago > _STEP_MS else 0
+
+
+def has_unread(transport: BaseTransport) -> bool:
+    """Whether something has come over this connection that nobody has read yet."""
+    link = transport.get_extra_info("socket")
+    if link is None:
+        return False
+    try:
+        told = fcntl.ioctl(link.fileno(), termios.FIONREAD, bytes(_COUNT.size))
+    except OSError:
+        return False  # it is closed by now
+    size: int = _COUNT.unpack(told)[0]
+    return size > 0

@@ -11,6 +11,8 @@ from websockets.frames import Frame, Opcode
 
 from lingua_scheduler.core.refusal import CODES, Refusal
 from lingua_scheduler.front.exchange import last_answer
+from lingua_scheduler.front.inbox import Inbox
+from lingua_scheduler.front.lain import has_unread
 from lingua_scheduler.front.socket import ANSWERED, PONG
 from lingua_scheduler.front.trace import Trace
 from lingua_scheduler.protocol.codec import encode
@@ -45,6 +47,12 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     _asked_ms = 0
     #: So much was read since nothing waited.
     _ahead_bytes = 0
+
+    def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401 - uvicorn's business
+        super().__init__(*args, **named)
+        #: Where uvicorn puts its events, too.
+        self.inbox = Inbox()
+        self.queue = self.inbox  # type: ignore[assignment] # all that is done with it there is to put something in
 
     def handle_connect(self, event: Any) -> None:  # noqa: ANN401 - the handshake, which is uvicorn's business
         try:
@@ -86,7 +94,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def handle_close(self, event: Frame) -> None:
         """Tell when the other end answers our close; uvicorn tells only that it is gone."""
         if self.close_sent:
-            self.queue.put_nowait({"type": ANSWERED})  # type: ignore[misc,arg-type] # an event of our own
+            self.inbox.put_nowait({"type": ANSWERED})
         super().handle_close(event)
 
     def put(self, data: str | bytes) -> None:
@@ -105,20 +113,29 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def send_receive_event_to_app(self) -> None:
         """Hand a message on. As it is with uvicorn, but that nobody stops reading for a single one."""
-        was_paused, size = self.read_paused, sum(map(len, self.frames))
-        self.read_paused = True
-        super().send_receive_event_to_app()
-        self.read_paused = was_paused
-        self._ahead_bytes += size
-        is_much = self._ahead_bytes > _MOST_AHEAD or self.queue.qsize() > _MOST_WAITING
-        if is_much and not (was_paused or self.close_sent):
+        frames, self.frames = self.frames, []
+        if self.close_sent:
+            # Read on, until the other end answers our close.
+            return
+        data = frames[0] if len(frames) == 1 else b"".join(frames)
+        if self.curr_msg_data_type == "bytes":
+            self.inbox.put_nowait({"type": "websocket.receive", "bytes": bytes(data)})
+        else:
+            try:
+                self.inbox.put_nowait({"type": "websocket.receive", "text": str(data, "utf-8")})
+            except UnicodeDecodeError:
+                self.conn.send_close(1007)
+                self.handle_parser_exception()
+                return
+        self._ahead_bytes += len(data)
+        if not self.read_paused and (self._ahead_bytes > _MOST_AHEAD or len(self.inbox) > _MOST_WAITING):
             self.read_paused = True
             self.transport.pause_reading()
 
     async def receive(self) -> Any:  # noqa: ANN401 - an event of ASGI, or of our own
         """The next of what waits. When nothing does any more, more is read."""
-        event = await self.queue.get()
-        if self.queue.empty():
+        event = await self.inbox.get()
+        if not self.inbox:
             self._ahead_bytes = 0
             if self.read_paused:
                 self.read_paused = False
@@ -143,7 +160,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         asked = self.pending_ping_payload
         super().handle_pong(event)
         if asked is not None and self.pending_ping_payload is None and not self.close_sent:
-            self.queue.put_nowait({"type": PONG, "asked_ms": self._asked_ms})  # type: ignore[arg-type] # our own
+            self.inbox.put_nowait({"type": PONG, "asked_ms": self._asked_ms})
 
     def round_trip_ms(self) -> float | None:
         """How long the last ping that was answered took, there and back; None: none was yet."""
@@ -156,8 +173,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self.transport.abort()
 
     def keepalive_timeout(self) -> None:
-        """No answer to a ping. If it is we who do not read, the answer may lie there; else nobody is there."""
-        if self.read_paused and not self.transport.is_closing():
+        """No answer to a ping. If it is we who do not read, or who slept, it may lie here; else nobody is there."""
+        if not self.transport.is_closing() and (self.read_paused or has_unread(self.transport)):
             self.pong_timer = self.loop.call_later(self.limits.ping_timeout_ms / 1000, self.keepalive_timeout)
             return
         super().keepalive_timeout()
