@@ -110,13 +110,16 @@ class Exam:
         await self.fleet_is_back()
 
     async def _an_instance_dozes(self) -> None:
-        """L6: for less than its presence lasts. No node is fenced for it."""
+        """L6: for less than its presence lasts. No node is fenced for it; one that a poisoned job took down may be."""
         instance = self._stage.instances[-1]
+        lives = {node.node_id: node.lives for node in self._stage.nodes}
         before = await self._epochs()
         if instance.process is not None:
             await asleep([instance.process.pid], self._stage.scale.presence_ttl_ms / 2000)
         await self.fleet_is_back()
-        fenced = sorted(node for node, epoch in (await self._epochs()).items() if before.get(node, epoch) != epoch)
+        alive = {node.node_id for node in self._stage.nodes if node.lives == lives[node.node_id]}
+        epochs = {node: epoch for node, epoch in (await self._epochs()).items() if node in alive}
+        fenced = sorted(node for node, epoch in epochs.items() if before.get(node, epoch) != epoch)
         if fenced:
             self._look.left("L6 fenced", f"{instance.name} dozed, and {fenced} were given up")
 
