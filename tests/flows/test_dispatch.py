@@ -289,7 +289,7 @@ async def test_more_overdue_than_one_run_may_settle_is_settled_over_several(worl
 
 
 async def test_a_dispatch_behind_too_much_overdue_places_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch_module, "_PATIENCE", 1)
+    monkeypatch.setattr(dispatch_module, "_PATIENCE_S", 0.000001)
     await join(world, max_concurrent_jobs=200)
     await asyncio.gather(*(place(world, f"{CELL}.j{number:03}", limits=Limits(timeout_ms=10)) for number in range(65)))
     world.now_ms += 10
@@ -304,7 +304,7 @@ async def test_a_dispatch_behind_too_much_overdue_places_nothing(world: World, m
 async def test_exactly_as_much_overdue_as_one_run_may_settle_is_no_obstacle(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatch_module, "_PATIENCE", 1)
+    monkeypatch.setattr(dispatch_module, "_PATIENCE_S", 0.000001)
     await join(world, max_concurrent_jobs=200)
     await asyncio.gather(*(place(world, f"{CELL}.j{number:03}", limits=Limits(timeout_ms=10)) for number in range(64)))
     world.now_ms += 10
@@ -314,7 +314,7 @@ async def test_exactly_as_much_overdue_as_one_run_may_settle_is_no_obstacle(
 async def test_every_caller_of_a_tick_hears_that_the_cell_is_behind(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatch_module, "_PATIENCE", 1)
+    monkeypatch.setattr(dispatch_module, "_PATIENCE_S", 0.000001)
     await join(world, max_concurrent_jobs=200)
     await asyncio.gather(*(place(world, f"{CELL}.j{number:03}", limits=Limits(timeout_ms=10)) for number in range(65)))
     world.now_ms += 10

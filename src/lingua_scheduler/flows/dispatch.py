@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -28,9 +28,9 @@ log = get_log(__name__)
 
 MAX_BODY_CHARS: Final = 64 * 1024
 
-#: For how many microseconds of the loop's clock a dispatch is sent again while more is overdue than one run may
-#: settle: a call fails within a second. A cell that is still behind then has lost its reapers for long.
-_PATIENCE: Final = 1_000_000
+#: For so long a dispatch is sent again while more is overdue than one run may settle: a call fails within a second. A
+#: cell that is still behind then has lost its reapers for long.
+_PATIENCE_S: Final = 1.0
 
 
 class Placed(Answer, frozen=True, tag="PLACED"):
@@ -173,8 +173,7 @@ async def dispatch(
     except Invalid as invalid:
         return invalid.refusal
     item = pack(ticket)
-    clock = asyncio.get_running_loop().time
-    until = clock() + _PATIENCE / 1_000_000
+    until = monotonic() + _PATIENCE_S
     while True:
         answer = await _DISPATCH(engine, cell, item, text)
         if log.is_debug:
@@ -183,7 +182,7 @@ async def dispatch(
             return answer
         if not isinstance(answer, Overdue):
             return _refusal(answer, pair, wanted)
-        if clock() >= until:
+        if monotonic() >= until:
             raise DependencyDown("BEHIND", f"cell {cell} has more overdue than dispatches could settle in a second")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
@@ -17,6 +17,8 @@ from lingua_scheduler.views.job import read_job
 from lingua_scheduler.views.node import read_node
 
 if TYPE_CHECKING:
+    import asyncio
+
     from lingua_scheduler.core.records import Event
     from lingua_scheduler.front.delivery import Delivery
     from lingua_scheduler.front.directory import Directory
@@ -178,13 +180,12 @@ class Hearing:
         self, job_id: str, wait_ms: int, stop: asyncio.Event | None = None
     ) -> Finished | Job | Refusal:
         """The same, but of a job whose result is told here only that."""
-        clock = asyncio.get_running_loop().time
-        until = clock() + wait_ms / 1000
+        until = monotonic() + wait_ms / 1000
         with self._ends.listening(job_id) as bell:
             # One that was carried from here, and has not been heard of since, has not ended.
             must_look = not self._delivery.errands.has(job_id)
             while True:
-                left_ms = int((until - clock()) * 1000)
+                left_ms = int((until - monotonic()) * 1000)
                 stopped = left_ms <= 0 or (stop is not None and stop.is_set())
                 if must_look or stopped:
                     job = await read_job(self._engine, job_id)

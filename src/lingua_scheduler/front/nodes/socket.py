@@ -140,6 +140,7 @@ class _Servant:
         self._roster = _roster(desk)
         self._words = Words(desk.engine, desk.delivery, desk.clock, result_ttl_ms=desk.result_ttl_ms)
         self._under_way = Background()
+        self._soon = asyncio.get_running_loop().call_soon
         #: Acks of this tick. A node that is done at once says so in the same breath, and then that is enough.
         self._acks: dict[tuple[str, int], Tell] = {}
 
@@ -189,7 +190,7 @@ class _Servant:
         attempt = message.job_id, message.attempt_id
         if isinstance(message, JobAck):
             if not self._acks:
-                asyncio.get_running_loop().call_soon(self._tell_acks)
+                self._soon(self._tell_acks)
             self._acks[attempt] = tell
             return
         if self._acks and (ack := self._acks.pop(attempt, None)) is not None:
