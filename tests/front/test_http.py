@@ -383,3 +383,26 @@ async def test_who_is_cut_off_without_any_warning_is_refused(server: Server) -> 
         await door.server.__aexit__(RuntimeError, RuntimeError(), None)
         answer = await raw.answer()
         assert (answer.status, answer.headers["connection"]) == (503, "close")
+
+
+async def test_what_went_on_all_the_same_is_given_up_when_its_caller_is_refused(server: Server) -> None:
+    given_up = 0
+
+    async def go_on(_desk: Desk, _request: Request) -> Reply:
+        nonlocal given_up
+        while given_up < 2:
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                given_up += 1
+        raise asyncio.CancelledError
+
+    stubborn = Route("GET", "/v1/stubborn", "", go_on, "Goes on.", walks=True)
+    async with open_door(server.url, [*ROUTES, stubborn]) as door, Raw.connect(door.port) as raw:
+        await raw.write(b"GET /v1/stubborn HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with Raw.connect(door.port) as other:
+            await other.get("/livez")
+        await door.server.__aexit__(RuntimeError, RuntimeError(), None)
+        assert given_up == 2
+        assert (await raw.answer()).status == 503
+        assert await raw.rest() == b""

@@ -310,8 +310,12 @@ class HttpProtocol(HttpToolsProtocol):
         while self.is_answering():
             exchange = self._answering or self.pipeline.popleft()
             exchange.keep_alive = bool(self.pipeline)
+            task = exchange.task
             self.door.send_away(exchange)
-            exchange.give_up()
+            # Whoever is at work on it has nothing more to say.
+            exchange.is_gone = True
+            if task is not None:
+                task.cancel()
         self._end()
 
     def is_answering(self) -> bool:
