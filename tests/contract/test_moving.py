@@ -12,9 +12,11 @@ import pytest
 from lingua_scheduler.core.audio_ref import audio_ref_of
 from lingua_scheduler.core.cell import Cell
 from lingua_scheduler.core.letter import Letter
+from lingua_scheduler.core.owner import instance_of
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.cell import read_cell
+from lingua_scheduler.views.session import read_session
 from tests.support.house import House, eventually
 from tests.support.meddling import hold_back
 from tests.support.people import PATIENCE_S, SILENCE
@@ -294,6 +296,42 @@ async def test_while_a_job_is_placed_and_the_answer_to_that_is_lost(
             gate.set()
             await finish(there, await next_job(there))
             assert await all_ends(again, 1) == [(0, "said 0")]
+
+
+async def test_who_came_last_stays_however_slow_the_word_of_the_first_is(
+    houses: tuple[House, House], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that comes back twice at once: to tell the last instance takes its time, and keeps nobody waiting."""
+    here, there = houses
+    slow, told = asyncio.Event(), asyncio.Event()
+    neighbours = there.serving.desk.neighbours
+    tell = neighbours.tell_owner
+
+    async def tell_slowly(session_id: str, owner: str) -> None:
+        if instance_of(owner) == here.serving.desk.instance_id:
+            await slow.wait()
+        await tell(session_id, owner)
+        told.set()
+
+    monkeypatch.setattr(neighbours, "tell_owner", tell_slowly)
+    async with here.client() as client, there.client() as first:
+        await client.init()
+        client.cut()
+        token = {"resume_token": client.ack["resume_token"], "last_event_id": 0}
+        coming = asyncio.create_task(first.init(**token))
+
+        async def is_taken() -> bool:
+            session = await read_session(there.serving.desk.engine, client.session_id)
+            return not isinstance(session, Refusal) and instance_of(session.owner) == there.serving.desk.instance_id
+
+        await eventually(is_taken)
+        async with there.client() as last:
+            await last.init(**token)
+            slow.set()
+            await told.wait()
+            await asyncio.gather(coming, return_exceptions=True)
+            await last.say("client_heartbeat", session_id=last.session_id, timestamp=1)
+            await last.next("server_heartbeat")
 
 
 class TestWhatOthersSubmitElsewhere:

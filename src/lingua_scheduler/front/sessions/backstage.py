@@ -118,8 +118,8 @@ class Backstage:
 
     async def take(
         self, session_id: str, owner: str, principal: str, token_hash: str, opened_ms: int
-    ) -> tuple[Saved, bytes] | Refusal | None:
-        """Go on with a session, and the audio of its stream; None: it is of another version."""
+    ) -> tuple[Saved, bytes, str] | Refusal | None:
+        """Go on with a session: its state, the audio of its stream, its last owner. None: it is of another version."""
         taken = await take_session(
             self._engine,
             session_id,
@@ -131,9 +131,12 @@ class Backstage:
         )
         if isinstance(taken, Refusal):
             return taken
-        await self._desk.neighbours.tell_owner(session_id, taken.last_owner)
         saved = unpack_state(taken.state)
-        return None if saved is None else (saved, taken.heard)
+        return None if saved is None else (saved, taken.heard, taken.last_owner)
+
+    async def tell_last_owner(self, session_id: str, owner: str) -> None:
+        """Whoever had the session hangs up on its client."""
+        await self._desk.neighbours.tell_owner(session_id, owner)
 
     async def drop(self, session_id: str, owner: str) -> None:
         """The session is over."""

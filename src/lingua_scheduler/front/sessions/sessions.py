@@ -123,10 +123,13 @@ class Sessions:
         taken = await self.stage.take(resume.session_id, owner, principal, hash_of(resume.token), opened_ms)
         if taken is None or isinstance(taken, Refusal):
             return taken if taken is not None and taken.code == "SESSION_TAKEN" else None
-        saved, audio = taken
+        # From here on nothing is waited for: whoever takes the session next finds it here.
+        saved, audio, last_owner = taken
         talk = Talk.load(self.rules, saved, self.now(), _new_id, audio)
         session = Session(self, talk, owner, create=False, opened_ms=opened_ms)
         self._add(session)
+        telling = self.stage.tell_last_owner(session.id, last_owner)
+        self.background.spawn(telling, f"telling who had session {session.id}")
         for index, sent in saved.sent.items():
             if sent.job_id:
                 self.know_job(sent.job_id, session, index)
