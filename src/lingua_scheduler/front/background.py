@@ -10,7 +10,7 @@ from lingua_scheduler.core.walk import Walk
 from lingua_scheduler.logs import get_log
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
     from typing import Any
 
 T = TypeVar("T")
@@ -18,6 +18,8 @@ T = TypeVar("T")
 #: The pauses between tries grow from the first to the last.
 _FIRST_PAUSE_S: Final = 0.05
 _LAST_PAUSE_S: Final = 1.0
+#: Of many things so many begin in one turn of the loop: some milliseconds, if each asks the engine something.
+MOST_AT_ONCE: Final = 100
 
 log = get_log(__name__)
 
@@ -43,6 +45,21 @@ async def insist(
         error = None
         await asyncio.sleep(pause_s)
         pause_s = min(pause_s * 2, _LAST_PAUSE_S)
+
+
+async def side_by_side(works: Iterable[Coroutine[Any, Any, object]]) -> None:
+    """All of them, but not all in one turn of the loop, which others need meanwhile."""
+    tasks: list[asyncio.Task[object]] = []
+    try:
+        for work in works:
+            tasks.append(asyncio.create_task(work))
+            if len(tasks) % MOST_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        await asyncio.gather(*tasks)
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        raise
 
 
 class _Work(Protocol):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lingua_scheduler.core.errors import DependencyDown
-from lingua_scheduler.front.background import Background, insist
+from lingua_scheduler.front.background import MOST_AT_ONCE, Background, insist, side_by_side
 from tests.support.logs import told
 
 if TYPE_CHECKING:
@@ -92,3 +93,48 @@ async def test_whoever_insists_gives_up_when_his_patience_is_over() -> None:
     with pytest.raises(DependencyDown):
         await insist(away, 0.06)
     assert calls == 2
+
+
+async def test_of_many_that_go_on_side_by_side_only_some_begin_in_one_turn_of_the_loop() -> None:
+    loop, number, begun = asyncio.get_running_loop(), 3 * MOST_AT_ONCE, Counter[int]()
+    turn, all_begun, over = 0, asyncio.Event(), asyncio.Event()
+
+    def count() -> None:
+        nonlocal turn
+        turn += 1
+        if not over.is_set():
+            loop.call_soon(count)
+
+    async def work() -> None:
+        begun[turn] += 1
+        if begun.total() == number:
+            all_begun.set()
+        await over.wait()
+
+    loop.call_soon(count)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(side_by_side(work() for _ in range(number)))
+        await all_begun.wait()
+        assert max(begun.values()) <= MOST_AT_ONCE
+        over.set()
+
+
+async def test_who_gives_up_what_goes_on_side_by_side_gives_up_all_of_it() -> None:
+    number, begun, given_up, all_begun = MOST_AT_ONCE + 1, 0, 0, asyncio.Event()
+
+    async def work() -> None:
+        nonlocal begun, given_up
+        begun += 1
+        if begun == number:
+            all_begun.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            given_up += 1
+            raise
+
+    async with asyncio.TaskGroup() as group:
+        going = group.create_task(side_by_side(work() for _ in range(number)))
+        await all_begun.wait()
+        going.cancel()
+    assert given_up == number

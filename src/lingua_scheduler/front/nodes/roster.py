@@ -10,7 +10,7 @@ from lingua_scheduler.core.records import Standing
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.deliver import deliver
 from lingua_scheduler.flows.disconnect import disconnect
-from lingua_scheduler.front.background import insist
+from lingua_scheduler.front.background import insist, side_by_side
 from lingua_scheduler.front.nodes.housing import hear_beat, take_in
 from lingua_scheduler.front.nodes.phases import Enter, HangUp, Note, Say, cancels, told_to_beat, welcome
 from lingua_scheduler.logs import get_log
@@ -69,7 +69,7 @@ class Roster:
         """
         homes = self._directory.homes
         mine = [link for link in self._links if not cells or homes.get(link.node_id, "") in {"", *cells}]
-        await asyncio.gather(*(self.renew(link) for link in mine))
+        await side_by_side(self.renew(link) for link in mine)
 
     async def renew(self, link: Link) -> None:
         """Take a node in that the engine has lost, or given up, as it last was, with what it has at hand.
@@ -132,8 +132,8 @@ class Roster:
         return list(dict.fromkeys([*link.at_work, *told]))
 
     async def keep_all(self) -> None:
-        """Beat for every open socket, all in one tick. An engine that is away hears the next beat."""
-        await asyncio.gather(*(self._keep(link) for link in self._links))
+        """Beat for every open socket. An engine that is away hears the next beat."""
+        await side_by_side(self._keep(link) for link in list(self._links))
 
     async def _keep(self, link: Link) -> None:
         try:
