@@ -92,6 +92,7 @@ class Delivery:
         self._links = links
         self._neighbours = neighbours
         self._submitter = submitter
+        submitter.is_left = self._look_after
         self._sessions = sessions
         self._background = Background()
         self._mailboxes = Bells()
@@ -291,6 +292,10 @@ class Delivery:
     def carry_soon(self, job_id: str, attempt_id: int) -> None:
         """Carry a later attempt at once, without waiting for the outbox to tell of it. If that fails, it does."""
         self._background.spawn(self.carry_again(job_id, attempt_id), f"carrying attempt {attempt_id} of job {job_id}")
+
+    def _look_after(self, job_id: str) -> None:
+        """Its node may have been chosen, and nobody has told it. If the engine is away, that waits until it is back."""
+        self.insist(lambda: self.carry_again(job_id, 1), f"carrying job {job_id}, which nobody waited for")
 
     async def carry(self, job_id: str, at: Place, cargo: Cargo, known: Link | None) -> Delivered | Refusal:
         """Carry an attempt to its node, and if that fails the next one to the next: until one has it, or none can.

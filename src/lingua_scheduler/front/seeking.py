@@ -10,6 +10,7 @@ not answer, and waits where it can.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -151,7 +152,7 @@ class Seeker:
                 trace_id=tags.trace_id,
                 hop=way.hop,
             )
-        except OutcomeUnknown:
+        except (OutcomeUnknown, asyncio.CancelledError):
             way.is_in_doubt = True
             raise
         if tags.at_once is not None and isinstance(answer, Placed) and answer.is_new:

@@ -62,6 +62,8 @@ class Submitter:
         directory = Directory(engine, cell) if directory is None else directory
         self.routes = RouteBook(directory)
         self._placer = Placer(directory, Seeker(engine, self.routes, rules.claim_lease_ms), policy)
+        #: Told of a job that may have a node by now, and whose caller went, or could not be told.
+        self.is_left: Callable[[str], None] = _nobody
 
     def ask_before_a_final_no(self, is_refilling: Callable[[], Awaitable[bool]]) -> None:
         """Whoever knows whether the engine was emptied just now is asked before a job is refused for ever."""
@@ -139,8 +141,13 @@ class Submitter:
         if not isinstance(job_id, str):
             return job_id
         make = self._make if job_id == offered else self._find_or_make
+        way = Way(job_id, is_known=True)
         try:
-            submitted = await make(Way(job_id, is_known=True), ask, tags)
+            submitted = await make(way, ask, tags)
+        except (asyncio.CancelledError, OutcomeUnknown):
+            if job_id == offered:
+                self._leave(way)
+            raise
         except DependencyDown:
             # It was not made. Who asks again need not ask the same cell, unless another may have made it there.
             await self._disclaim(claimant, request_id, job_id, offered)
@@ -196,7 +203,13 @@ class Submitter:
             await self._drop(way.job_id, "the caller is gone")
             raise
         except OutcomeUnknown as unknown:
+            self._leave(way)
             raise OutcomeUnknown(str(unknown), self.id_to_ask_again(way.job_id, ask)) from unknown
+
+    def _leave(self, way: Way) -> None:
+        """Nobody here hears what comes of a job that only this caller can have made, if it was."""
+        if way.is_in_doubt:
+            self.is_left(way.job_id)
 
     async def _drop(self, job_id: str, reason: str) -> None:
         """Nobody wants the job. If the engine is away it ends by itself: with its wait, or by its deadline."""
@@ -239,3 +252,7 @@ class Submitter:
             return number
         tags.number = number
         return await self._placer.dispatch(way, ask, tags)
+
+
+def _nobody(_job_id: str) -> None:
+    """Whoever has nodes says what is to be done."""
