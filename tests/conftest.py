@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +22,6 @@ from tests.support.world import World
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
 
     from tests.support.servers import HasUrl, Server
 
@@ -44,6 +44,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what tests/flows run on: embedded, redis (Debian's), sentinel, cluster, plain (one server, that keeps "
         "nothing), or the URL of an engine of yours; without it, on each of the first four",
     )
+
+
+#: What takes longest begins first, so that at the end nobody waits for one file while the other cores idle.
+LONGEST = ("scenarios", "browser", "property", "engines", "sdk", "contract")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        return LONGEST.index(folder) if folder in LONGEST else len(LONGEST)
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")
