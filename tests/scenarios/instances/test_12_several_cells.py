@@ -67,7 +67,7 @@ class Fleet:
     async def part(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Two nodes of one pair, each the only one in its cell: `near` at the first door, `far` at the second.
 
-        Each has a job; what they were placed as. Of the job of `near` that has begun.
+        Each has a job; what they were placed as. `near` was told of its job, and has said so.
         """
         for node_id in ("other-1", "other-2"):
             await self.join(node_id, self.here)
@@ -77,8 +77,9 @@ class Fleet:
         assert homes["near"] != homes["far"]
         placed = [await self.there.dispatch(f"room-{n}", src_lang="is", tgt_lang="fo") for n in range(2)]
         by_node = {one["node_id"]: one for one in placed}
-        await self.nodes["near"].say("job_ack", job_id=by_node["near"]["job_id"], attempt_id=1)
-        return by_node["near"], by_node["far"]
+        job = await self.nodes["near"].job(job_id=by_node["near"]["job_id"])
+        await self.nodes["near"].say("job_ack", job_id=job["job_id"], attempt_id=1)
+        return by_node["near"] | job, by_node["far"]
 
     async def has_left(self, job_id: str, node_id: str) -> None:
         """Wherever it is by now, or looks for."""
@@ -293,7 +294,7 @@ async def test_a_node_fails_a_job_and_has_room_and_another_cell_gets_it(fleet: F
     await fleet.send_result(other)
     await fleet.is_free("far")
     near, far = fleet.nodes["near"], fleet.nodes["far"]
-    await near.result(await near.job(job_id=held["job_id"]), success=False)
+    await near.result(held, success=False)
     job = await far.job(job_id=held["job_id"])
     await far.result(job)
     ended = await fleet.here.ended(held["job_id"])
