@@ -112,6 +112,8 @@ class Member:
             *(stage.folder / "nodes.log", "chaos.node", self.kind, self.node_id, stage.for_nodes.port),
             *("--slots", self.slots, "--life", self.lives, "--seed", f"{stage.seed}/{self.node_id}/{self.lives}"),
             *("--beat-s", scale.beat_ms / 1000, "--stuck-s", 1.3 * scale.run_ms / 1000, "--folder", stage.history),
+            # Who hangs up on an instance sooner than others miss it is not given up by anybody: it leaves.
+            *("--patience-s", scale.presence_ttl_ms / 1000),
         )
         self._watching = asyncio.create_task(self._watch(process))
 

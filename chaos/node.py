@@ -42,7 +42,7 @@ class BareNode:
 
     def __init__(self, options: argparse.Namespace, pen: Pen, hands: Hands) -> None:
         self._node_id, self._port, self._slots = options.node_id, options.port, options.slots
-        self._beat_s = options.beat_s
+        self._beat_s, self._patience_s = options.beat_s, options.patience_s
         self._is_legacy, self._is_stubborn = options.kind != "ours", options.kind == "stubborn"
         self._pen, self._hands = pen, hands
         self._rng = random.Random(options.seed)
@@ -74,7 +74,7 @@ class BareNode:
                 open_timeout=_OPEN_S,
                 close_timeout=0.5,
                 ping_interval=self._beat_s,
-                ping_timeout=self._beat_s,
+                ping_timeout=self._patience_s,
             ) as socket:
                 await socket.send(json.dumps(self._registration()))
                 beating = asyncio.create_task(self._beat(socket))
@@ -251,6 +251,7 @@ def main() -> None:
     parser.add_argument("--life", type=int, required=True, help="how often it was started before")
     parser.add_argument("--seed", required=True)
     parser.add_argument("--beat-s", type=float, required=True)
+    parser.add_argument("--patience-s", type=float, required=True)
     parser.add_argument("--stuck-s", type=float, required=True, help="how long a job takes that takes too long")
     parser.add_argument("--folder", required=True)
     asyncio.run(run(parser.parse_args()))
