@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import hiredis
 
+from chaos.network import Way
 from lingua_scheduler.store.embedded import Embedded
 from lingua_scheduler.store.keys import DIRECTORY
 from lingua_scheduler.store.slots import slot_of
@@ -48,6 +49,8 @@ class ChaosEngine(Protocol):
 
     #: Where the auditor looks, past every proxy.
     url: str
+    #: How instances get to it, where we stand between.
+    ways: list[Way]
 
     def url_for(self, number: int) -> str:
         """Where the instance of this number finds it; "": it shares the embedded one by its data directory."""
@@ -86,9 +89,9 @@ class ChaosEngine(Protocol):
 class OnOneServer:
     """The embedded engine. Its first instance is a user of it as in real life; between it and the others we stand."""
 
-    def __init__(self, embedded: Embedded, wires: list[Proxy]) -> None:
+    def __init__(self, embedded: Embedded, ways: list[Way]) -> None:
         self._embedded = embedded
-        self.wires = wires
+        self.ways = ways
         self.url = embedded.url
 
     @classmethod
@@ -100,11 +103,11 @@ class OnOneServer:
             wires = [
                 await stack.enter_async_context(Proxy(str(embedded.socket_path))) for _ in range(max(1, instances - 1))
             ]
-            yield cls(embedded, wires)
+            yield cls(embedded, [Way(wire.url, [wire], []) for wire in wires])
 
     def url_for(self, number: int) -> str:
         """Every other one through a proxy of its own."""
-        return self.wires[number - 1].url if number else ""
+        return self.ways[number - 1].url if number else ""
 
     async def primaries(self) -> list[str]:
         """Always the same."""
@@ -147,9 +150,6 @@ class OnOneServer:
 
     async def well(self) -> None:
         """It answers."""
-        for wire in self.wires:
-            wire.delay_s = 0.0
-            wire.heal()
         await _until(self._answers)
 
     def _answers(self) -> bool:
@@ -161,12 +161,13 @@ class _OnMany:
 
     url: str
 
-    def __init__(self) -> None:
+    def __init__(self, ways: list[Way]) -> None:
+        self.ways = ways
         self._one = asyncio.Lock()
 
-    def url_for(self, _number: int) -> str:
-        """Every instance finds the primary by itself."""
-        return self.url
+    def url_for(self, number: int) -> str:
+        """Every instance finds the primary by itself, at the host of its own wires."""
+        return self.ways[number].url
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
@@ -210,24 +211,25 @@ class _OnMany:
 class OnSentinels(_OnMany):
     """A primary, a replica, three Sentinels."""
 
-    def __init__(self, trio: Trio) -> None:
-        super().__init__()
+    def __init__(self, trio: Trio, ways: list[Way]) -> None:
+        super().__init__(ways)
         self._trio = trio
         self.url = trio.url
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, folder: Path, _instances: int) -> AsyncIterator[OnSentinels]:
-        """Start all of it."""
+    async def open(cls, folder: Path, instances: int) -> AsyncIterator[OnSentinels]:
+        """Start all of it. To servers and Sentinels themselves there is no host but their own."""
         (folder / "engine").mkdir()
         trio = Trio(folder / "engine")
-        try:
+        ports = [[member.port for member in members] for members in (trio.servers, trio.sentinels)]
+        async with AsyncExitStack() as stack:
+            stack.callback(trio.stop)
             await asyncio.to_thread(trio.start)
-            engine = cls(trio)
+            ways = [await stack.enter_async_context(Way.open(n, trio.url, *ports)) for n in range(instances)]
+            engine = cls(trio, ways)
             await engine._advise()
             yield engine
-        finally:
-            trio.stop()
 
     def _servers(self) -> list[Server]:
         return [member.server for member in self._trio.servers]
@@ -289,24 +291,25 @@ class OnSentinels(_OnMany):
 class OnCluster(_OnMany):
     """Three primaries, three replicas."""
 
-    def __init__(self, six: Sixpack) -> None:
-        super().__init__()
+    def __init__(self, six: Sixpack, ways: list[Way]) -> None:
+        super().__init__(ways)
         self._six = six
         self.url = six.url
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, folder: Path, _instances: int) -> AsyncIterator[OnCluster]:
-        """Start all of it."""
+    async def open(cls, folder: Path, instances: int) -> AsyncIterator[OnCluster]:
+        """Start all of it. To clients a server names only ports: whoever they name is at the host that was asked."""
         (folder / "engine").mkdir()
-        six = Sixpack(folder / "engine")
-        try:
+        six = Sixpack(folder / "engine", words=("--cluster-preferred-endpoint-type", "unknown-endpoint"))
+        ports = [node.port for node in six.nodes]
+        async with AsyncExitStack() as stack:
+            stack.callback(six.stop)
             await asyncio.to_thread(six.start)
-            engine = cls(six)
+            ways = [await stack.enter_async_context(Way.open(n, six.url, ports)) for n in range(instances)]
+            engine = cls(six, ways)
             await engine._advise()
             yield engine
-        finally:
-            six.stop()
 
     def _servers(self) -> list[Server]:
         return [node.server for node in self._six.nodes]

@@ -10,12 +10,14 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from chaos.cast import AN_HOUR_S
-from chaos.engines import OnOneServer, asleep, slow_down
+from chaos.engines import asleep, slow_down
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from chaos.callers import Callers
     from chaos.cast import Instance, Stage
-    from chaos.network import Network
+    from chaos.network import Network, Way
     from chaos.plan import Fault
     from tests.support.proxy import Proxy
 
@@ -73,6 +75,8 @@ class Nemesis:
         for network in self._stage.networks:
             network.delay_s = 0.0
             network.heal()
+        for way in self._stage.engine.ways:
+            way.heal()
         await self._stage.engine.well()
         for instance in self._stage.instances:
             async with instance.busy:
@@ -183,28 +187,34 @@ class Nemesis:
     async def _slot_moves(self, fault: Fault) -> None:
         await self._stage.engine.move_slot(fault.whom)
 
-    # The wires between an instance and its engine.
+    # The wires between an instance and its engine: nothing is lost on its servers, and they may fail beside them.
 
-    def _wire(self, fault: Fault) -> Proxy:
-        engine = self._stage.engine
-        if not isinstance(engine, OnOneServer):
-            raise TypeError("nobody stands between an instance and this engine")
-        return engine.wires[fault.whom % len(engine.wires)]
+    def _way(self, fault: Fault) -> tuple[Way, int]:
+        """Of which instance, and what chooses among its wires."""
+        ways = self._stage.engine.ways
+        return ways[fault.whom % len(ways)], fault.whom // len(ways)
 
     async def _engine_cut(self, fault: Fault) -> None:
-        self._wire(fault).cut()
+        way, whom = self._way(fault)
+        for wire in way.some(whom, fault.share):
+            wire.cut()
 
     async def _engine_hole(self, fault: Fault) -> None:
-        wire = self._wire(fault)
-        wire.holed = True
+        way, whom = self._way(fault)
+        wires = way.some(whom, fault.share)
+        for wire in wires:
+            wire.holed = True
         await asyncio.sleep(fault.lasts_s)
-        wire.heal()
+        for wire in wires:
+            wire.heal()
 
     async def _engine_delay(self, fault: Fault) -> None:
-        await self._delayed(self._wire(fault), fault)
+        way, whom = self._way(fault)
+        await self._delayed(way.slow(whom, fault.share), fault)
 
     async def _engine_reply_lost(self, fault: Fault) -> None:
-        self._wire(fault).drop_reply()
+        way, whom = self._way(fault)
+        way.one(whom).drop_reply()
 
     # The network of nodes and callers.
 
@@ -227,13 +237,16 @@ class Nemesis:
         network.end(struck)
 
     async def _delay(self, fault: Fault) -> None:
-        await self._delayed(self._network(fault), fault)
+        await self._delayed([self._network(fault)], fault)
 
     async def _dropped_reply(self, fault: Fault) -> None:
         self._network(fault).drop_reply()
 
     @staticmethod
-    async def _delayed(proxy: Proxy, fault: Fault) -> None:
-        proxy.delay_s = random.Random(fault.whom).uniform(*_DELAY_S)
+    async def _delayed(proxies: Iterable[Proxy], fault: Fault) -> None:
+        delay_s = random.Random(fault.whom).uniform(*_DELAY_S)
+        for proxy in proxies:
+            proxy.delay_s = delay_s
         await asyncio.sleep(fault.lasts_s)
-        proxy.delay_s = 0.0
+        for proxy in proxies:
+            proxy.delay_s = 0.0

@@ -38,16 +38,17 @@ FAULTS: Final[dict[str, tuple[int, float]]] = {
     "poison": (4, 0.0),
     "retry_storm": (6, 0.0),
 }
-#: Only where there is somebody to take over; only where we stand between an instance and its engine; only where data is
-#: spread over several primaries.
-FAIL_OVERS: Final[dict[str, tuple[int, float]]] = {"fail_over": (4, 0.0), "replica_kill": (2, 3.0)}
+#: On the way between an instance and its engine.
 WIRES: Final[dict[str, tuple[int, float]]] = {
     "engine_cut": (4, 0.0),
     "engine_hole": (4, 3.0),
     "engine_delay": (4, 3.0),
     "engine_reply_lost": (5, 0.0),
-    "guardian_kill": (2, 0.0),
 }
+#: Only where somebody starts the engine again; only where there is somebody to take over; only where data is spread
+#: over several primaries.
+GUARDIAN: Final[dict[str, tuple[int, float]]] = {"guardian_kill": (2, 0.0)}
+FAIL_OVERS: Final[dict[str, tuple[int, float]]] = {"fail_over": (4, 0.0), "replica_kill": (2, 3.0)}
 SLOTS: Final[dict[str, tuple[int, float]]] = {"slot_moves": (4, 0.0)}
 #: A node sleeps again only after its last limbo is over: a legacy node is given the benefit of the doubt then.
 _ABOUT_NODES: Final = ("node_kill", "node_sleep")
@@ -65,7 +66,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 def kinds_of(engine: EngineKind) -> dict[str, tuple[int, float]]:
     """What can be done to this engine, and to everybody else."""
-    return FAULTS | {"embedded": WIRES, "sentinel": FAIL_OVERS, "cluster": FAIL_OVERS | SLOTS}[engine]
+    return FAULTS | WIRES | {"embedded": GUARDIAN, "sentinel": FAIL_OVERS, "cluster": FAIL_OVERS | SLOTS}[engine]
 
 
 def plan_of(seed: int, engine: EngineKind, scale: Scale, lasts_s: float) -> list[Fault]:

@@ -33,6 +33,8 @@ class Node:
     port: int
     bus_port: int
     timeout_ms: int = NODE_TIMEOUT_MS
+    #: What else its command line says.
+    words: tuple[str, ...] = ()
     server: Server = field(init=False, repr=False)
 
     def start(self) -> None:
@@ -42,6 +44,7 @@ class Node:
             *("--cluster-port", str(self.bus_port), "--cluster-node-timeout", str(self.timeout_ms)),
             *("--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"),
             *("--appendonly", "yes", "--appendfsync", "no"),
+            *self.words,
         )
 
     def ask(self, *words: str | int | bytes) -> Any:
@@ -68,13 +71,13 @@ class Node:
 class Sixpack:
     """Six processes. `url` names two of them; the rest is found."""
 
-    def __init__(self, directory: Path, timeout_ms: int = NODE_TIMEOUT_MS) -> None:
+    def __init__(self, directory: Path, timeout_ms: int = NODE_TIMEOUT_MS, words: tuple[str, ...] = ()) -> None:
         ports = free_ports(4 * _PRIMARIES)
         self.nodes: list[Node] = []
         for number in range(2 * _PRIMARIES):
             own = directory / f"n{number}"
             own.mkdir()
-            self.nodes.append(Node(own, ports.pop(), ports.pop(), timeout_ms))
+            self.nodes.append(Node(own, ports.pop(), ports.pop(), timeout_ms, words))
 
     @property
     def url(self) -> str:

@@ -71,9 +71,10 @@ class Link:
 
 
 class Proxy:
-    def __init__(self, target: str | int) -> None:
-        """`target` is the path of the server's socket, or its port."""
+    def __init__(self, target: str | int, at: tuple[str, int] = ("127.0.0.1", 0)) -> None:
+        """`target` is the path of the server's socket, or its port; `at` is where clients find us, 0: any port."""
         self.target = target
+        self.host, self.port = at
         self.fault: Fault | None = None
         self.holed = False
         self.refusing = False
@@ -86,8 +87,8 @@ class Proxy:
         self._pumps: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.port: int = self._server.sockets[0].getsockname()[1]
+        self._server = await asyncio.start_server(self._accept, self.host, self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -100,12 +101,12 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}"
+        return f"redis://{self.host}:{self.port}"
 
     @property
     def http(self) -> str:
         """The same, if there is a scheduler behind it."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     def arm(self, kind: Kind, direction: Direction, after: int) -> Fault:
         self.fault = Fault(kind, direction, after)
@@ -152,6 +153,10 @@ class Proxy:
         """Where the next connection goes."""
         return self.target
 
+    def put(self, direction: Direction, chunk: bytes) -> bytes:  # noqa: ARG002 - here both are the same
+        """What is passed on for this; it is as long as it comes."""
+        return chunk
+
     async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         target = self.aim()
         if isinstance(target, int):
@@ -183,7 +188,7 @@ class Proxy:
     ) -> None:
         with contextlib.suppress(OSError):
             while chunk := await reader.read(65_536):
-                for piece in self._pieces(chunk):
+                for piece in self._pieces(self.put(direction, chunk)):
                     # At least a turn of the loop, or the client would read all pieces in one.
                     await asyncio.sleep(self.delay_s)
                     await self._pass(direction, piece, writer, link)
