@@ -103,7 +103,7 @@ class OnOneServer:
             wires = [
                 await stack.enter_async_context(Proxy(str(embedded.socket_path))) for _ in range(max(1, instances - 1))
             ]
-            yield cls(embedded, [Way(wire.url, [wire], []) for wire in wires])
+            yield cls(embedded, [Way(number, wire.url, [wire], []) for number, wire in enumerate(wires, 1)])
 
     def url_for(self, number: int) -> str:
         """Every other one through a proxy of its own."""

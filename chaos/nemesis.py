@@ -6,7 +6,7 @@ import asyncio
 import random
 import signal
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from chaos.cast import AN_HOUR_S
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tests.support.proxy import Proxy
 
 _DELAY_S = (0.02, 0.3)
+#: Somebody is answered by then; if not, his way is a hole, or nobody is there.
+_REPLIES_S = 3.0
 #: What is done to the servers of an engine.
 _OF_ENGINES = frozenset(
     {
@@ -187,21 +189,27 @@ class Nemesis:
     async def _slot_moves(self, fault: Fault) -> None:
         await self._stage.engine.move_slot(fault.whom)
 
-    # The wires between an instance and its engine: nothing is lost on its servers, and they may fail beside them.
+    # The wires between an instance and its engine: nothing is lost on its servers, and they may fail beside that.
 
     def _way(self, fault: Fault) -> tuple[Way, int]:
         """Of which instance, and what chooses among its wires."""
         ways = self._stage.engine.ways
         return ways[fault.whom % len(ways)], fault.whom // len(ways)
 
+    def _strike(self, fault: Fault, way: Way, wires: list[Proxy]) -> list[Proxy]:
+        """Write down whom it meets."""
+        ports, links = [wire.port for wire in wires], sum(len(wire.links) for wire in wires)
+        self._pen.write("wires", kind=fault.kind, instance=f"i{way.number}", ports=ports, links=links)
+        return wires
+
     async def _engine_cut(self, fault: Fault) -> None:
         way, whom = self._way(fault)
-        for wire in way.some(whom, fault.share):
+        for wire in self._strike(fault, way, way.some(whom, fault.share)):
             wire.cut()
 
     async def _engine_hole(self, fault: Fault) -> None:
         way, whom = self._way(fault)
-        wires = way.some(whom, fault.share)
+        wires = self._strike(fault, way, way.some(whom, fault.share))
         for wire in wires:
             wire.holed = True
         await asyncio.sleep(fault.lasts_s)
@@ -210,11 +218,16 @@ class Nemesis:
 
     async def _engine_delay(self, fault: Fault) -> None:
         way, whom = self._way(fault)
-        await self._delayed(way.slow(whom, fault.share), fault)
+        await self._delayed(self._strike(fault, way, way.slow(whom, fault.share)), fault)
 
     async def _engine_reply_lost(self, fault: Fault) -> None:
         way, whom = self._way(fault)
-        way.one(whom).drop_reply()
+        (wire,) = self._strike(fault, way, [way.one(whom)])
+        lost = wire.drop_reply()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_REPLIES_S):
+                await lost.struck.wait()
+                self._pen.write("reply_lost", instance=f"i{way.number}", port=wire.port)
 
     # The network of nodes and callers.
 

@@ -76,8 +76,8 @@ class Guide(Proxy):
 class Way:
     """All wires from one instance to its engine: to the servers, and to the Sentinels that name the primary."""
 
-    def __init__(self, url: str, servers: list[Proxy], guides: list[Proxy]) -> None:
-        self.url, self.servers, self.guides = url, servers, guides
+    def __init__(self, number: int, url: str, servers: list[Proxy], guides: list[Proxy]) -> None:
+        self.number, self.url, self.servers, self.guides = number, url, servers, guides
 
     @classmethod
     @asynccontextmanager
@@ -88,6 +88,7 @@ class Way:
         host = f"127.0.1.{1 + number}"
         async with AsyncExitStack() as stack:
             yield cls(
+                number,
                 url.replace(_HOME, host),
                 [await stack.enter_async_context(Proxy(port, (host, port))) for port in servers],
                 [await stack.enter_async_context(Guide(port, (host, port))) for port in guides],

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _MOST_LINES: Final = 60
 #: What went wrong around it is told from so long before its first line.
 _BEFORE_S: Final = 3.0
-_AROUND: Final = frozenset({"fault", "failed_over", "instance_up", "instance_killed", "instance_ended"})
+_AROUND: Final = frozenset({"fault", "wires", "failed_over", "instance_up", "instance_killed", "instance_ended"})
 _LIFE: Final = frozenset({"up", "registered", "apart", "node_ended", "opened", "resumed"})
 
 

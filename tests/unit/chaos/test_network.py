@@ -73,7 +73,7 @@ def test_a_sentinel_names_servers_as_the_instance_reaches_them() -> None:
 def test_sentinels_are_lost_only_with_all_servers_and_never_late() -> None:
     """Whoever cannot hear of a fail-over would believe the old primary for longer than the checker excuses."""
     servers, guides = [Proxy(1), Proxy(2)], [Guide(3), Guide(4)]
-    way = Way("", list(servers), list(guides))
+    way = Way(0, "", list(servers), list(guides))
     for whom in range(4):
         assert way.some(whom, 0.4) == [servers[whom % 2]]
         assert way.some(whom, 0.6) == [*servers, *guides]
