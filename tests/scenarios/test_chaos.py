@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LASTS_S = 4.0
 
 
-@pytest.mark.parametrize(("seed", "engine"), [(52, "embedded"), (71, "sentinel"), (56, "cluster")])
+@pytest.mark.parametrize(("seed", "engine"), [(52, "embedded"), (567, "sentinel"), (1032, "cluster")])
 async def test_nothing_is_lost_oversold_or_left_behind(seed: int, engine: EngineKind, tmp_path: Path) -> None:
     """How soon all is well after a storm is looked at where there is room for it: `./dev chaos`."""
     run = Run(seed=seed, engine=engine, scale=SMALL, lasts_s=LASTS_S, mode="liveness", keep=tmp_path)
