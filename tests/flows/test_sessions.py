@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from lingua_scheduler.core.errors import DependencyDown
-from lingua_scheduler.core.records import Entry
+from lingua_scheduler.core.records import MAX_GIVEN, Entry, Given
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.core.ticket import LAST_INDEX, MAX_INDEX
 from lingua_scheduler.flows.drop_session import Dropped, drop_session
-from lingua_scheduler.flows.enter_session import Entered, enter_session
+from lingua_scheduler.flows.enter_session import NOTHING, Coming, Entered, enter_session
 from lingua_scheduler.flows.keep_heard import keep_heard
 from lingua_scheduler.flows.return_number import return_number
 from lingua_scheduler.flows.save_session import save_session
@@ -63,9 +63,15 @@ async def take(world: World, owner: str = "two", **how: Any) -> Taken | Refusal:
 
 
 async def enter(
-    world: World, principal: str = "ann", *, index: int | None = None, owner: str = "", burst: int = 40
+    world: World,
+    principal: str = "ann",
+    *,
+    index: int | None = None,
+    owner: str = "",
+    burst: int = 40,
+    coming: Coming = NOTHING,
 ) -> Entered | Refusal:
-    how = {"rate": 20, "burst": burst, "ttl_ms": 60_000}
+    how: dict[str, Any] = {"rate": 20, "burst": burst, "ttl_ms": 60_000, "coming": coming}
     return await enter_session(world.engine, "s1", principal, utterance_index=index, owner=owner, **how)
 
 
@@ -372,6 +378,47 @@ class TestNumbersThatWereLent:
         assert await enter(world, owner="one", burst=1) == Entered(0)
         assert code_of(await enter(world, owner="one", burst=1)) == "RATE_LIMITED"
         assert await lent(world) == b"\x00"
+
+
+class TestNumbersThatOthersWereGiven:
+    """Whoever goes on with a session hears of them: the last owner may not have been told."""
+
+    async def test_who_goes_on_hears_which_jobs_have_them(self, world: World) -> None:
+        await begin(world)
+        await enter(world, owner="one", coming=Coming("c0.own", "t", 60_000))
+        assert await enter(world, coming=Coming("c0.j1", "trace", 60_000)) == Entered(1, owner="one")
+        assert await enter(world, index=7, coming=Coming("c0.j7", "", 1)) == Entered(7, owner="one")
+        assert await enter(world) == Entered(8, owner="one")
+        given = (Given(1, "c0.j1", "trace", 60_000), Given(7, "c0.j7", "", 1))
+        assert await take(world) == Taken("one", STATE, b"", given)
+        assert await take(world, "three") == Taken("two", STATE, b"", given), "the one before may not have saved it"
+
+    async def test_only_of_a_session_that_has_a_connection(self, world: World) -> None:
+        assert await enter(world, coming=Coming("c0.j0", "t", 60_000)) == Entered(0)
+        assert await kept(world) is None
+        await begin(world, next_index=1)
+        assert await take(world) == Taken("one", STATE)
+
+    async def test_what_is_refused_was_not_given(self, world: World) -> None:
+        await begin(world)
+        await enter(world, index=0, burst=1, coming=Coming("c0.j0", "t", 60_000))
+        assert code_of(await enter(world, index=0, coming=Coming("c0.j1", "t", 60_000))) == "INVALID_MESSAGE"
+        assert code_of(await enter(world, burst=1, coming=Coming("c0.j2", "t", 60_000))) == "RATE_LIMITED"
+        assert code_of(await enter(world, "bob", coming=Coming("c0.j3", "t", 60_000))) == "FORBIDDEN"
+        assert await take(world) == Taken("one", STATE, b"", (Given(0, "c0.j0", "t", 60_000),))
+
+    async def test_only_the_last_of_them(self, world: World) -> None:
+        await begin(world)
+        for number in range(MAX_GIVEN + 2):
+            await enter(world, burst=1_000, coming=Coming(f"c0.j{number}", "t", 60_000))
+        taken = await take(world)
+        assert isinstance(taken, Taken)
+        assert [one.utterance for one in taken.given] == [*range(2, MAX_GIVEN + 2)]
+
+    @pytest.mark.parametrize("wrong", [Coming("j" * 129), Coming("j", "t" * 129), Coming("j", "t", -1)])
+    async def test_a_job_that_cannot_be_one_is_refused(self, world: World, wrong: Coming) -> None:
+        assert code_of(await enter(world, coming=wrong)) == "INVALID_MESSAGE"
+        assert await kept(world) is None
 
 
 class TestTaking:

@@ -351,6 +351,15 @@ class Entry(Record, frozen=True):
     free: list[tuple[int, int]]
 
 
+class Given(Record, frozen=True):
+    """A number of a session that somebody else was given, and the job that he was about to make for it."""
+
+    utterance: int
+    job: str
+    trace: str
+    timeout_ms: int
+
+
 class Bucket(Record, frozen=True):
     """How much of one kind may still come: thousandths of tokens, as they were then. Since then more dripped in."""
 
@@ -363,6 +372,9 @@ MAX_REMEMBERED: Final = 16
 
 #: So many stretches of free numbers are remembered of a session.
 MAX_FREE: Final = 32
+
+#: So many numbers are remembered that others were given for a session which has a connection.
+MAX_GIVEN: Final = 64
 
 #: More of the same request at once than this, and only the lease's end frees it after a refusal.
 MAX_CLAIMANTS: Final = 100

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lingua_scheduler.core.ids import check_id, check_int
+from lingua_scheduler.core.ids import MAX_ID_LENGTH, check_id, check_int, check_text
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.core.ticket import LAST_INDEX, MAX_INDEX
 from lingua_scheduler.flows.rates import Limited, check_rate
@@ -31,6 +31,17 @@ class Entered(Answer, frozen=True, tag="ENTERED"):
     owner: str = ""
 
 
+class Coming(NamedTuple):
+    """The job that somebody is about to make for a session which is not his connection's."""
+
+    job: str = ""
+    trace: str = ""
+    timeout_ms: int = 0
+
+
+NOTHING: Final = Coming()
+
+
 class _Taken(Answer, frozen=True, tag="TAKEN"):
     """Somebody has the caller's index, or had it: numbers go on from here."""
 
@@ -48,6 +59,13 @@ def _bounds(rate: int, burst: int, ttl_ms: int) -> tuple[int, int, int]:
     return (*check_rate(rate, burst), check_int("ttl_ms", ttl_ms, 1, MAX_SESSION_MS))
 
 
+def _check_coming(coming: Coming) -> Coming:
+    check_text("job_id", coming.job, MAX_ID_LENGTH)
+    check_text("trace_id", coming.trace, MAX_ID_LENGTH)
+    check_int("timeout_ms", coming.timeout_ms, 0, MAX_SESSION_MS)
+    return coming
+
+
 async def enter_session(
     engine: Engine,
     session_id: str,
@@ -60,6 +78,7 @@ async def enter_session(
     ttl_ms: int,
     owner: str = "",
     number: int = 1,
+    coming: Coming = NOTHING,
 ) -> Entered | Refusal:
     """Number an utterance, if the session is this principal's ("": nobody's in particular) and did not send too much.
 
@@ -72,6 +91,8 @@ async def enter_session(
 
     `number`: who is about to say several things, and numbers none of them, may ask for so many at once. He gets one if
     the session has a connection, or may have one again.
+
+    `coming`: the job that will have the number. If the session has a connection, whoever takes it over is told of it.
     """
     try:
         tag = check_session(session_id)
@@ -79,7 +100,17 @@ async def enter_session(
         least = check_int("at_least", at_least, 0, LAST_INDEX)
         asks = check_id("owner", owner) if owner else ""
         several = check_int("number", number, 1, MAX_NUMBERS if index < 0 and not owner else 1)
-        item = pack((check_principal(principal), index, least, *_bounds(rate, burst, ttl_ms), asks, several))
+        item = pack(
+            (
+                check_principal(principal),
+                index,
+                least,
+                *_bounds(rate, burst, ttl_ms),
+                asks,
+                several,
+                *_check_coming(coming),
+            )
+        )
     except Invalid as invalid:
         return invalid.refusal
     answer = await _ENTER_SESSION(engine, tag, item)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.ids import check_id, check_int, check_text
+from lingua_scheduler.core.records import Given
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.flows.sessions import MAX_SESSION_MS, MAX_TOKEN_CHARS, check_principal, check_session
 from lingua_scheduler.store.face import Answer, Face, No, pack
@@ -20,6 +21,8 @@ class Taken(Answer, frozen=True, tag="TAKEN"):
     state: bytes
     #: The audio that it has heard and that may have no job yet.
     heard: bytes = b""
+    #: The last numbers that others were given for it. Most of them are known to the state.
+    given: tuple[Given, ...] = ()
 
 
 _TAKE_SESSION: Final = Face("flows/take_session", Taken, refuses=("INVALID_SESSION", "SESSION_TAKEN"))

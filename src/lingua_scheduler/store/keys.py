@@ -168,6 +168,7 @@ OUTSIDE_KEYS: Final[tuple[Key, ...]] = (
         "",
         "`state`: what a session needs to go on elsewhere, no text and no audio; `owner`: the connection that holds "
         "it; `token`: what whoever takes it over must show; `lent`: numbers that it was given and has not saved; "
+        "`given`: the last numbers that others were given for it, and their jobs (msgpack, `Given`); "
         "`opened`: when its client's last connection was opened; `heard`: of which part of its stream `heard` is",
         "the resume window after it was saved; until it is dropped",
     ),
