@@ -18,6 +18,7 @@ from lingua_scheduler.views.audio import read_audio
 from lingua_scheduler.views.cell import read_cell
 from lingua_scheduler.views.session import read_session
 from tests.support.house import House, eventually
+from tests.support.logs import told
 from tests.support.meddling import hold_back
 from tests.support.people import PATIENCE_S, SILENCE
 
@@ -381,6 +382,158 @@ class TestWhatOthersSubmitElsewhere:
                 letter = Letter("adopt", placed["job_id"], session=again.session_id, detail="0 60000", trace="t")
                 await there.serving.desk.neighbours.tell(here.serving.desk.instance_id, letter)
                 await eventually(lambda: knows(there, placed["job_id"]))
+
+    async def test_it_is_told_where_the_session_went_also_if_that_is_not_known_here(
+        self, houses: tuple[House, House], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What is here of it is old, and finds that out."""
+        here, there = houses
+        monkeypatch.setattr(there.serving.desk.neighbours, "tell_owner", never_comes)
+        async with here.client() as client:
+            await client.init()
+            async with there.client() as again:
+                await again.init(resume_token=client.ack["resume_token"], last_event_id=0)
+                placed = await here.dispatch(client.session_id)
+                assert (await client.gone())[0] == 4409
+                await eventually(lambda: knows(there, placed["job_id"]))
+                await finish(here, await next_job(here))
+                assert await all_ends(again, 1) == [(0, "said 0")]
+
+    @pytest.mark.parametrize("ends_before", [False, True])
+    @pytest.mark.parametrize("at", [0, 1])
+    async def test_it_waits_for_a_session_that_nobody_has_just_then(
+        self, houses: tuple[House, House], monkeypatch: pytest.MonkeyPatch, at: int, ends_before: bool
+    ) -> None:
+        """Its instance has let it go, and its client is not back yet. What is said then comes after it."""
+        here, there = houses
+        in_vain = asyncio.Event()
+        monkeypatch.setattr(there.serving.desk.sessions, "adopt_ended", lambda _ticket: in_vain.set())
+        async with there.client() as client:
+            await client.init()
+            await there.serving.desk.sessions.close()
+            assert (await client.gone())[0] == 1012
+            placed = await houses[at].dispatch(client.session_id)
+            if ends_before:
+                await finish(here, await next_job(here))
+                async with asyncio.timeout(PATIENCE_S):
+                    await in_vain.wait()
+            async with here.client() as again:
+                await again.init(resume_token=client.ack["resume_token"], last_event_id=0)
+                if not ends_before:
+                    assert await knows(here, placed["job_id"])
+                    await finish(here, await next_job(here))
+                await again.utter(1)
+                await finish(here, await next_job(here))
+                assert await all_ends(again, 2) == [(0, "said 0"), (1, "said 1")]
+
+    async def test_what_was_refused_while_nobody_had_the_session_keeps_nobody_waiting(
+        self, houses: tuple[House, House]
+    ) -> None:
+        here, there = houses
+        async with there.client() as client:
+            await client.init()
+            await there.serving.desk.sessions.close()
+            await here.dispatch(client.session_id, status=422, tgt_lang="fr")
+            async with here.client() as again:
+                await again.init(resume_token=client.ack["resume_token"], last_event_id=0)
+                await again.utter(1)
+                await finish(here, await next_job(here))
+                assert await all_ends(again, 1) == [(1, "said 1")]
+
+    @pytest.mark.parametrize("at", [0, 1])
+    async def test_it_comes_while_the_session_is_taken_over(
+        self, houses: tuple[House, House], monkeypatch: pytest.MonkeyPatch, at: int
+    ) -> None:
+        """The engine knows the new owner, which has not read yet what it took."""
+        here, there = houses
+        sessions, taken, lets_go = here.serving.desk.sessions, asyncio.Event(), asyncio.Event()
+        take = sessions.stage.take
+
+        async def slowly(*about: Any) -> Any:
+            found = await take(*about)
+            taken.set()
+            await lets_go.wait()
+            return found
+
+        monkeypatch.setattr(sessions.stage, "take", slowly)
+        async with there.client() as client:
+            await client.init()
+            client.cut()
+            async with here.client() as again:
+                coming = asyncio.create_task(again.init(resume_token=client.ack["resume_token"], last_event_id=0))
+                await taken.wait()
+                placed = await houses[at].dispatch(client.session_id)
+
+                async def is_read() -> bool:
+                    return any(given for _, given in sessions._coming)
+
+                await eventually(is_read)
+                lets_go.set()
+                await coming
+                assert await knows(here, placed["job_id"])
+                await finish(there, await next_job(there))
+                assert await all_ends(again, 1) == [(0, "said 0")]
+        assert sessions._coming == []
+
+    async def test_its_end_is_told_where_nobody_was_told_that_it_comes(
+        self, houses: tuple[House, House], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        here, there = houses
+        neighbours = there.serving.desk.neighbours
+        tell = neighbours.tell
+
+        async def tell_no_beginning(instance_id: str, letter: Letter) -> bool:
+            return letter.kind != "adopt" and await tell(instance_id, letter)
+
+        monkeypatch.setattr(neighbours, "tell", tell_no_beginning)
+        async with here.client() as client:
+            await client.init()
+            await there.dispatch(client.session_id)
+            await finish(there, await next_job(there))
+            assert await all_ends(client, 1) == [(0, "said 0")]
+
+    async def test_what_is_told_too_late_is_told_to_its_submitter_alone(
+        self, houses: tuple[House, House], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A later number has gone out meanwhile. Nobody waits for it, and the log names it."""
+        here, there = houses
+        neighbours, begun, lets_go = there.serving.desk.neighbours, asyncio.Event(), asyncio.Event()
+        tell = neighbours.tell
+
+        async def tell_late(instance_id: str, letter: Letter) -> bool:
+            if letter.kind == "adopt":
+                begun.set()
+                await lets_go.wait()
+            return await tell(instance_id, letter)
+
+        monkeypatch.setattr(neighbours, "tell", tell_late)
+        async with here.client() as client:
+            await client.init()
+            placing = asyncio.create_task(there.dispatch(client.session_id))
+            await begun.wait()
+            await client.utter(1)
+            await finish(here, await next_job(here))
+            assert await all_ends(client, 1) == [(1, "said 1")]
+            lets_go.set()
+            placed = await placing
+            await finish(here, await next_job(here))
+            assert (await there.ended(placed["job_id"]))["result"]["text_translated"] == "said 0"
+
+            async def is_logged() -> bool:
+                return [one["job_id"] for one in told(caplog, "adopt")] == [placed["job_id"]]
+
+            await eventually(is_logged)
+            (line,) = told(caplog, "adopt")
+            assert line["session_id"] == client.session_id
+            assert line["reason"] == "utterance_index 0 comes too late: 1 has been answered"
+            await client.utter(2)
+            await finish(here, await next_job(here))
+            ends = await client.end_of(2)
+            assert (ends["text_translated"], ends["event_id"]) == ("said 2", 2)
+
+
+async def never_comes(*_about: object) -> None:
+    """A letter that is on its way for longer than a test."""
 
 
 async def knows(house: House, job_id: str) -> bool:

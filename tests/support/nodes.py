@@ -22,7 +22,7 @@ from lingua_scheduler.protocol.options import Pipeline
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
-    from lingua_scheduler.core.records import Event
+    from lingua_scheduler.core.records import Event, Ticket
     from lingua_scheduler.front.assignment import Errand
     from lingua_scheduler.protocol.errors import CloseCode
     from lingua_scheduler.protocol.node import NodeAsrPartial
@@ -90,6 +90,9 @@ class Listeners:
 
     def has_moved(self, job_id: str) -> bool:
         return job_id in self.moved
+
+    def adopt_ended(self, ticket: Ticket) -> None:
+        self.heard.append(("adopted", ticket.job))
 
     async def ended(self, event: Event) -> None:
         self.heard.append(("ended", event))

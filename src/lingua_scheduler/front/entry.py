@@ -13,7 +13,7 @@ from lingua_scheduler.core.ids import name_of
 from lingua_scheduler.core.letter import Letter
 from lingua_scheduler.core.owner import instance_of
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.flows.enter_session import Entered
+from lingua_scheduler.flows.enter_session import Coming, Entered
 from lingua_scheduler.flows.return_number import return_number
 from lingua_scheduler.front.audio import keep_for_job
 
@@ -38,6 +38,8 @@ class Entry:
         #: None: it has none yet, or not any more.
         self.number: int | None = None
         self._is_over = False
+        #: The connection that has the session, by the word of the engine when it gave the number; "": none, or unknown.
+        self._owner = ""
         #: What the instance was told that has the session, if that is another: which one, the job and its number.
         self._told: tuple[str, str, int] | None = None
 
@@ -64,8 +66,7 @@ class Entry:
 
     async def _enter(self, job_id: str) -> int | Refusal:
         if self.number is not None and self._adopt(job_id, self.number) is None:
-            if self._told is not None:
-                await self._tell_owner(self._told[0], job_id, self.number)
+            await self._tell_owner(job_id, self.number)
             return self.number
         if not self._desk.buckets.spend(self._name):
             refusal = await self._desk.buckets.admit_job(self._name)
@@ -85,24 +86,25 @@ class Entry:
     async def _take_number(self, job_id: str) -> int | Refusal:
         """Its number, under which its session waits for it if it lives here. What cannot be had there is given back."""
         desk, said = self._desk, self._said
+        coming = Coming(job_id, self._trace_id, self._limits.timeout_ms)
         entered: Entered | Refusal
         if said.utterance_index is not None or desk.sessions.get(said.session_id) is not None:
             least = desk.sessions.next_index(said.session_id)
-            entered = await desk.numbers.enter(said.session_id, self._name, said.utterance_index, least)
+            entered = await desk.numbers.enter(said.session_id, self._name, said.utterance_index, least, coming)
         elif (kept := desk.numbers.spend(said.session_id, self._name)) is not None:
             entered = Entered(kept)
         else:
-            entered = await desk.numbers.fetch(said.session_id, self._name)
+            entered = await desk.numbers.fetch(said.session_id, self._name, coming)
         if isinstance(entered, Refusal):
             return entered
-        number = entered.utterance_index
+        number, self._owner = entered.utterance_index, entered.owner
         if self._is_over:
             # Nobody waits for it any more, and no job can have it.
             await self._return(number)
             return number
         refusal = self._adopt(job_id, number)
         if refusal is None:
-            await self._tell_owner(instance_of(entered.owner), job_id, number)
+            await self._tell_owner(job_id, number)
             return number
         await self.refused()
         # A number that nobody chose was taken meanwhile by what its client said there, and was refused: there are more.
@@ -113,22 +115,31 @@ class Entry:
         self._withdraw(unless=(job_id, number))
         self._job_id, self.number = job_id, number
         trace_id, timeout_ms = trace_id or self._trace_id, self._limits.timeout_ms
-        return self._desk.sessions.adopt(self._said.session_id, number, job_id, trace_id, timeout_ms)
+        session_id, owner = self._said.session_id, self._owner
+        return self._desk.sessions.adopt(session_id, number, job_id, trace_id, timeout_ms, owner)
 
     def _withdraw(self, unless: tuple[str, int] | None = None) -> None:
         if self.number is not None and self._job_id and (self._job_id, self.number) != unless:
             self._desk.sessions.withdraw(self._said.session_id, self.number, self._job_id)
 
-    async def _tell_owner(self, there: str, job_id: str, number: int) -> None:
-        """The session may be at another instance: from this moment on it waits for the job there, and hears its end."""
-        desk, told = self._desk, (there, job_id, number)
-        if there in {"", desk.instance_id} or desk.sessions.get(self._said.session_id) is not None:
+    async def _tell_owner(self, job_id: str, number: int) -> None:
+        """The session may be at another instance: from this moment on it waits for the job there, and hears its end.
+
+        Nobody may have it just now. Then whoever goes on with it hears of the job by the engine, and is told its end.
+        """
+        if not self._owner:
+            return
+        desk, there = self._desk, instance_of(self._owner)
+        if desk.sessions.is_here(self._said.session_id, self._owner):
+            return
+        desk.sessions.is_elsewhere(job_id)
+        told = (there, job_id, number)
+        if there in {"", desk.instance_id}:
             return
         if self._told is not None and name_of(self._told[1]) == name_of(job_id) and self._told[2] == number:
             return
         await self._withdraw_there()
         self._told = told
-        desk.sessions.is_elsewhere(job_id)
         await self._write("adopt", told)
 
     async def _withdraw_there(self) -> None:
@@ -151,7 +162,7 @@ class Entry:
         """
         told = self._told
         if told is not None and number is not None and (name_of(job_id), number) != (name_of(told[1]), told[2]):
-            await self._tell_owner(told[0], job_id, number)
+            await self._tell_owner(job_id, number)
         if number is not None:
             self._adopt(job_id, number, trace_id)
         if self.number is not None:

@@ -19,7 +19,7 @@ from lingua_scheduler.views.node import read_node
 if TYPE_CHECKING:
     import asyncio
 
-    from lingua_scheduler.core.records import Event
+    from lingua_scheduler.core.records import Event, Ticket
     from lingua_scheduler.front.delivery import Delivery
     from lingua_scheduler.front.directory import Directory
     from lingua_scheduler.front.neighbours import Neighbours
@@ -48,6 +48,8 @@ class Ears(Protocol):
     def knows(self, job_id: str) -> bool: ...
 
     def has_moved(self, job_id: str) -> bool: ...
+
+    def adopt_ended(self, ticket: Ticket) -> None: ...
 
     async def ended(self, event: Event) -> None: ...
 
@@ -115,12 +117,18 @@ class Hearing:
             await self._pass_on(event, by_letter=by_letter)
 
     async def _pass_on(self, event: Event, *, by_letter: bool) -> None:
-        """Tell another instance, if it is there that somebody may wait: where it was made, or where its session is."""
+        """Tell another instance, if it is there that somebody may wait: where it was made, or where its session is.
+
+        A session that is here, and was not told that the job is on its way, is told so now.
+        """
         is_at_home = self._neighbours.is_at_home(event.job)
+        ticket: Ticket | None = None
         if not (is_at_home or by_letter):
-            await self._neighbours.tell_home(event)
+            ticket = await self._neighbours.tell_home(event)
         elif not is_at_home or self._sessions.has_moved(event.job):
-            await self._neighbours.tell_session(event)
+            ticket = await self._neighbours.tell_session(event)
+        if ticket is not None and event.kind == "ended":
+            self._sessions.adopt_ended(ticket)
 
     async def stop(self, event: Event) -> None:
         """Whatever epoch the node has by now: the same process may still be at work."""

@@ -9,14 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingua_scheduler.core.letter import UnknownKind
-from lingua_scheduler.core.records import Event
+from lingua_scheduler.core.records import Event, Given
 from lingua_scheduler.front.nodes.links import COMMANDS
+from lingua_scheduler.logs import get_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lingua_scheduler.core.letter import Letter
     from lingua_scheduler.front.desk import Desk
+
+log = get_log(__name__)
 
 
 class Letters:
@@ -69,15 +72,27 @@ class Letters:
         if letter.kind == "taken":
             await sessions.taken(letter.session, letter.detail)
             return
-        if sessions.get(letter.session) is None:
-            await self._desk.neighbours.tell_session_of(letter)
-            return
         index, timeout_ms = (int(word) for word in letter.detail.split(" "))
         if letter.kind == "withdraw":
             sessions.withdraw(letter.session, index, letter.job)
-            return
-        sessions.adopt(letter.session, index, letter.job, letter.trace, timeout_ms)
-        sessions.doubt(letter.session, index, letter.job)
+        else:
+            # Also if it is not here: it may be on its way here.
+            self._adopt(letter, Given(index, letter.job, letter.trace, timeout_ms))
+        if sessions.get(letter.session) is None:
+            await self._desk.neighbours.tell_session_of(letter)
+
+    def _adopt(self, letter: Letter, given: Given) -> None:
+        """What has no turn any more when it is told of cannot be told in order: whoever submitted it has its end."""
+        refusal = self._desk.sessions.adopt_late(letter.session, given)
+        if refusal is not None:
+            log.warning(
+                "adopt",
+                job_id=letter.job,
+                session_id=letter.session,
+                trace_id=letter.trace,
+                reason=refusal.detail,
+                detail="its end is told to whoever submitted it, and not in the session",
+            )
 
     def _obey(self, letter: Letter) -> None:
         """What the operator wants. If the node has moved again, it is told when it registers."""

@@ -25,7 +25,7 @@ from lingua_scheduler.views.session import read_session
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lingua_scheduler.core.records import Event
+    from lingua_scheduler.core.records import Event, Ticket
     from lingua_scheduler.front.directory import Directory
     from lingua_scheduler.store.engine import Engine
 
@@ -114,24 +114,31 @@ class Neighbours:
         """Whether a job was made here: if anybody waits for it, then here, unless he has moved."""
         return mark_in(job_id) == self._mark
 
-    async def tell_home(self, event: Event) -> None:
-        """Write to whoever may wait for a job that was made elsewhere how that goes on."""
+    async def tell_home(self, event: Event) -> Ticket | None:
+        """Write to whoever may wait for a job that was made elsewhere how that goes on; else as `tell_session`."""
         home = await self._home_of(event.job)
         if home is None or not await self.tell(home, _letter_of(event)):
-            await self.tell_session(event)
+            return await self.tell_session(event)
+        return None
 
-    async def tell_session(self, event: Event) -> None:
-        """Write to whoever has the job's session by now. If nobody has, whoever goes on with it will look."""
+    async def tell_session(self, event: Event) -> Ticket | None:
+        """Write to whoever has the job's session by now; what the job was made with, if that is this instance.
+
+        If nobody has, whoever goes on with it will look.
+        """
         job = await read_job(self._engine, event.job)
-        if not isinstance(job, Refusal):
-            await self.tell_session_of(_letter_of(event), job.ticket.session)
+        if isinstance(job, Refusal):
+            return None
+        is_here = await self.tell_session_of(_letter_of(event), job.ticket.session)
+        return job.ticket if is_here else None
 
-    async def tell_session_of(self, letter: Letter, session_id: str = "") -> None:
-        """Write to whoever has this session, which the letter may name, unless that is this instance."""
+    async def tell_session_of(self, letter: Letter, session_id: str = "") -> bool:
+        """Write to whoever has this session, which the letter may name, unless that is this instance: whether it is."""
         session = await read_session(self._engine, session_id or letter.session)
         owner = "" if isinstance(session, Refusal) else instance_of(session.owner)
         if owner not in {"", self.instance_id}:
             await self.tell(owner, letter)
+        return owner == self.instance_id
 
     async def tell_owner(self, session_id: str, owner: str) -> None:
         """A session was taken over from this connection: who holds that hangs up."""

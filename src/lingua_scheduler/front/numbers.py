@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.refusal import Refusal
-from lingua_scheduler.flows.enter_session import MAX_NUMBERS, Entered, enter_session
+from lingua_scheduler.flows.enter_session import MAX_NUMBERS, NOTHING, Coming, Entered, enter_session
 from lingua_scheduler.front.purse import Purse
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class Numbers:
             return None
         return _next(kept)
 
-    async def fetch(self, session_id: str, principal: str) -> Entered | Refusal:
-        """The next number, whichever the engine gives; and some for those who follow."""
+    async def fetch(self, session_id: str, principal: str, coming: Coming = NOTHING) -> Entered | Refusal:
+        """The next number, whichever the engine gives; and some for those who follow. `coming` is what it is for."""
         kept = self._kept.get((session_id, principal))
         if kept is None:
             while len(self._kept) >= MAX_KEPT:
@@ -59,7 +59,7 @@ class Numbers:
 
         async def take_out(number: int) -> int | Refusal:
             nonlocal own
-            entered = await self._enter(session_id, principal, min(number, MAX_NUMBERS))
+            entered = await self._enter(session_id, principal, min(number, MAX_NUMBERS), coming=coming)
             if isinstance(entered, Refusal):
                 return entered
             if number > 1:
@@ -73,13 +73,24 @@ class Numbers:
         return own if own is not None else Entered(_next(kept))
 
     async def enter(
-        self, session_id: str, principal: str, utterance_index: int | None, at_least: int
+        self,
+        session_id: str,
+        principal: str,
+        utterance_index: int | None,
+        at_least: int,
+        coming: Coming = NOTHING,
     ) -> Entered | Refusal:
         """The number that the caller has chosen; or the next of a session that has a connection here."""
-        return await self._enter(session_id, principal, 1, utterance_index, at_least)
+        return await self._enter(session_id, principal, 1, utterance_index, at_least, coming)
 
     async def _enter(
-        self, session_id: str, principal: str, number: int, utterance_index: int | None = None, at_least: int = 0
+        self,
+        session_id: str,
+        principal: str,
+        number: int,
+        utterance_index: int | None = None,
+        at_least: int = 0,
+        coming: Coming = NOTHING,
     ) -> Entered | Refusal:
         return await enter_session(
             self._engine,
@@ -91,6 +102,7 @@ class Numbers:
             burst=self._rates.utterances_burst,
             ttl_ms=self._ttl_ms,
             number=number,
+            coming=coming,
         )
 
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from lingua_scheduler.core.replay import Event
     from lingua_scheduler.flows.admit import Admitted
+    from lingua_scheduler.flows.take_session import Taken
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.front.sessions.effects import Number, Submit
     from lingua_scheduler.front.sessions.rules import SessionRules
@@ -118,8 +119,8 @@ class Backstage:
 
     async def take(
         self, session_id: str, owner: str, principal: str, token_hash: str, opened_ms: int
-    ) -> tuple[Saved, bytes, str] | Refusal | None:
-        """Go on with a session: its state, the audio of its stream, its last owner. None: it is of another version."""
+    ) -> tuple[Saved, Taken] | Refusal | None:
+        """Go on with a session: its state, and what else there is of it. None: it is of another version."""
         taken = await take_session(
             self._engine,
             session_id,
@@ -132,7 +133,7 @@ class Backstage:
         if isinstance(taken, Refusal):
             return taken
         saved = unpack_state(taken.state)
-        return None if saved is None else (saved, taken.heard, taken.last_owner)
+        return None if saved is None else (saved, taken)
 
     async def tell_last_owner(self, session_id: str, owner: str) -> None:
         """Whoever had the session hangs up on its client."""

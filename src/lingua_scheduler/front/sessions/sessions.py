@@ -10,6 +10,7 @@ from uuid_utils import uuid7
 
 from lingua_scheduler.core.ids import name_of
 from lingua_scheduler.core.owner import new_connection
+from lingua_scheduler.core.records import Given
 from lingua_scheduler.core.refusal import Refusal, refuse
 from lingua_scheduler.core.traces import trace_in
 from lingua_scheduler.front.background import Background
@@ -23,7 +24,7 @@ from lingua_scheduler.front.sessions.talk import Talk
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lingua_scheduler.core.records import Event
+    from lingua_scheduler.core.records import Event, Ticket
     from lingua_scheduler.front.assignment import Errand
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.front.sessions.opening import Begin, Resume
@@ -54,6 +55,8 @@ class Sessions:
         self._by_job: dict[str, tuple[Session, int]] = {}
         #: Jobs of sessions that are not here any more. Another instance may go on with them, and is told what is heard.
         self._moved: dict[str, None] = {}
+        #: Sessions that are just being taken over from elsewhere, and what is submitted for them meanwhile.
+        self._coming: list[tuple[str, list[Given]]] = []
         #: Ids go up with time: jobs with lower names than this were made before this process began.
         self._began = str(uuid7())
 
@@ -66,6 +69,11 @@ class Sessions:
     def get(self, session_id: str) -> Session | None:
         """The session, if it lives here."""
         return self._by_id.get(session_id)
+
+    def is_here(self, session_id: str, owner: str = "") -> bool:
+        """Whether it lives here. `owner`: the connection that has it, by the word of the engine, if that is known."""
+        session = self._by_id.get(session_id)
+        return session is not None and owner in {"", session.owner}
 
     # Beginning, and going on.
 
@@ -119,20 +127,33 @@ class Sessions:
             await known.still_ours()
             if not known.is_over:
                 return known
+        coming: tuple[str, list[Given]] = (resume.session_id, [])
+        self._coming.append(coming)
+        try:
+            return await self._take(resume, principal, opened_ms, coming[1])
+        finally:
+            self._coming = [other for other in self._coming if other is not coming]
+
+    async def _take(
+        self, resume: Resume, principal: str, opened_ms: int, coming: list[Given]
+    ) -> Session | Refusal | None:
         owner = new_connection(self._instance_id)
         taken = await self.stage.take(resume.session_id, owner, principal, hash_of(resume.token), opened_ms)
         if taken is None or isinstance(taken, Refusal):
             return taken if taken is not None and taken.code == "SESSION_TAKEN" else None
         # From here on nothing is waited for: whoever takes the session next finds it here.
-        saved, audio, last_owner = taken
-        talk = Talk.load(self.rules, saved, self.now(), _new_id, audio)
+        saved, beside = taken
+        talk = Talk.load(self.rules, saved, self.now(), _new_id, beside.heard)
         session = Session(self, talk, owner, create=False, opened_ms=opened_ms)
         self._add(session)
-        telling = self.stage.tell_last_owner(session.id, last_owner)
+        telling = self.stage.tell_last_owner(session.id, beside.last_owner)
         self.background.spawn(telling, f"telling who had session {session.id}")
         for index, sent in saved.sent.items():
             if sent.job_id:
                 self.know_job(sent.job_id, session, index)
+        # What came over HTTP while nobody had it; most of it was known to whoever had it before.
+        for one in {one.utterance: one for one in (*beside.given, *coming)}.values():
+            self.adopt_late(session.id, one)
         # From now on its time passes here, whether or not its client is welcome.
         session.carry(())
         return session
@@ -190,14 +211,25 @@ class Sessions:
         session = self._by_id.get(session_id)
         return 0 if session is None else session.talk.ledger.next_index
 
-    def adopt(self, session_id: str, index: int, job_id: str, trace_id: str, timeout_ms: int) -> Refusal | None:
+    def adopt(
+        self, session_id: str, index: int, job_id: str, trace_id: str, timeout_ms: int, owner: str = ""
+    ) -> Refusal | None:
         """Somebody submits a job for a session that may live here: its answer is told there too, in its turn.
 
         From the moment on in which it has its number. How it goes on is told by one of the next three. `Refusal`: it
         cannot have its turn there.
+
+        `owner`: the connection that has the session, by the word of the engine, if that is known. If that is another
+        than the one that has it here, it went on elsewhere and nobody here has heard of it: it finds that out now.
         """
+        for taken_id, coming in self._coming:
+            if taken_id == session_id:
+                coming.append(Given(index, job_id, trace_id, timeout_ms))
         session, now_ms = self._by_id.get(session_id), self.now()
         if session is None:
+            return None
+        if owner not in {"", session.owner}:
+            self.background.spawn(session.still_ours(), f"looking who has session {session_id}")
             return None
         effects = session.talk.ledger.adopt(index, job_id, trace_id, now_ms + timeout_ms, now_ms)
         if isinstance(effects, Refusal):
@@ -205,6 +237,24 @@ class Sessions:
         self.know_job(job_id, session, index)
         session.carry(effects)
         return None
+
+    def adopt_late(self, session_id: str, given: Given) -> Refusal | None:
+        """The same for a job that was numbered a while ago or elsewhere, so nobody here sees what becomes of it.
+
+        It is looked at. `Refusal`: it has its turn there already, had it, or cannot have it any more.
+        """
+        index, job_id = given.utterance, given.job
+        refusal = self.adopt(session_id, index, job_id, given.trace, given.timeout_ms)
+        if refusal is None:
+            self.doubt(session_id, index, job_id)
+        return refusal
+
+    def adopt_ended(self, ticket: Ticket) -> None:
+        """A job has ended of which its session, which may live here, knows nothing: whoever should have told could not.
+
+        One of its own that it does not know any more has no turn: so it is with all whose turn is past.
+        """
+        self.adopt_late(ticket.session, Given(ticket.utterance, ticket.job, ticket.trace, ticket.timeout_ms))
 
     def placed(self, session_id: str, index: int, job_id: str) -> None:
         """A job that was adopted has been placed."""
