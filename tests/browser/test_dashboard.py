@@ -641,6 +641,35 @@ async def test_whoever_may_only_look_is_shown_nothing_to_press(guarded: House, v
         assert await page.evaluate(PRESSES, asked) == [403, "FORBIDDEN"]
 
 
+async def test_whoever_is_signed_in_opens_it_while_the_engine_is_away_and_it_comes_to_life_by_itself(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    engine = start_server(tmp_path)
+    visitor.forgiven = ("WebSocket", "503")
+    flags: dict[str, Any] = {"auth.admin_tokens": (f"ops:{OPS}",), "auth.nodes": "open"} | QUICK
+    try:
+        async with House(engine.url, **flags).open() as house:
+            await house.post("/v1/node/register", NODE)
+            page = await visitor.open(await link_of(house, read_only=False))
+            await expect(page.locator(".who")).to_contain_text("ops, operator")
+            engine.freeze()
+            opened = await page.reload()
+            assert opened is not None
+            assert opened.status == 200
+            await expect(page.locator("[data-state=away]")).to_contain_text("The state engine does not answer")
+            assert await page.locator("[data-act]").count() == 0
+            # What is in it is shown to nobody whose seat cannot be looked up.
+            assert await page.evaluate("fetch('/v1/nodes').then(answer => answer.status)") == 503
+            engine.thaw()
+            await expect(row(page, "n1").locator("[data-act=drain]")).to_be_visible(timeout=4 * PATIENCE_S * 1000)
+            await expect(page.locator(".who")).to_contain_text("ops, operator")
+            await expect(page.locator("[data-state=well]")).to_be_visible()
+            await page.goto("about:blank")
+    finally:
+        engine.thaw()
+        engine.stop()
+
+
 async def test_nobody_is_signed_in_any_more_and_the_page_says_so(guarded: House, visitor: Visitor) -> None:
     visitor.forgiven = ("401", "WebSocket")
     page = await visitor.open(await link_of(guarded, read_only=False))

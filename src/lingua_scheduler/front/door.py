@@ -212,7 +212,13 @@ class Door:
         refusal = check_page(exchange.method, exchange.host, exchange.origin, cookie, csrf)
         if refusal is not None:
             return refusal
-        principal = await self._desk.seats.admit(cookie, route.scope)
+        try:
+            principal = await self._desk.seats.admit(cookie, route.scope)
+        except DependencyDown:
+            if not _is_for_people(exchange, route):
+                raise
+            # It holds nothing that is not in the package; what it asks for is looked at, and it says what is wrong.
+            return None
         if isinstance(principal, Refusal):
             return self._turn_away(exchange, route, principal)
         if principal.reads_only and exchange.method not in READS and not route.for_readers:
@@ -222,8 +228,7 @@ class Door:
 
     def _turn_away(self, exchange: Exchange, route: Route, refusal: Refusal) -> Said:
         """Why somebody may not come in. A person at a browser is shown where to sign in."""
-        wants_page = route.scope == PAGE and b"text/html" in exchange.given.get(b"accept", b"")
-        if not wants_page or b"authorization" in exchange.given:
+        if not _is_for_people(exchange, route):
             return refusal
         # Relative: a proxy may have us behind a path of its own.
         return Reply(b"", _SEE_OTHER, headers=(("location", f"sign-in?next={quote(exchange.path[1:])}"), *_NOT_KEPT))
@@ -341,7 +346,11 @@ class Door:
         principal = self._desk.auth.admit_socket(scope_name, client, token_in(headers, scope["subprotocols"]))
         cookie = cookie_in(dict(scope["headers"])) if principal is None else None
         if cookie is not None:
-            principal = await self._seat_socket(scope_name, cookie, headers)
+            try:
+                principal = await self._seat_socket(scope_name, cookie, headers)
+            except DependencyDown:
+                await socket.close(CloseCode.ENGINE_DOWN, trace_id=trace_id)
+                return
         if isinstance(principal, Refusal):
             await socket.close(close_code_of(principal), principal.detail, trace_id)
             return
@@ -368,6 +377,12 @@ class Door:
         if isinstance(principal, Principal) and principal.reads_only and scope_name not in _FOR_READERS:
             return Refusal("FORBIDDEN", "Whoever signed in by this link may only look.")
         return principal
+
+
+def _is_for_people(exchange: Exchange, route: Route) -> bool:
+    """Whether a person at a browser wants to see this page."""
+    wants_page = route.scope == PAGE and b"text/html" in exchange.given.get(b"accept", b"")
+    return wants_page and b"authorization" not in exchange.given
 
 
 def _at_once(work: Awaitable[Said]) -> Said:

@@ -9,7 +9,7 @@ import { link, staleMs, stats } from "./watch.js";
 export const Health = () => {
   const problems = (stats.value?.health.problems ?? []).map(inWords);
   const stale = staleMs.value;
-  const state = link.value === "out" ? "out" : stale ? "stale" : !stats.value ? (link.value === "lost" ? "lost" : "waiting") : problems.length ? "problems" : "well";
+  const state = link.value === "out" ? "out" : stale ? "stale" : !stats.value ? ({ lost: "lost", away: "away" }[link.value] ?? "waiting") : problems.length ? "problems" : "well";
   return html`
     <section class=${`health ${state}`} data-state=${state} role="status" aria-label=${say("health")}>
       <p class="state"><span class=${`dot ${{ well: "good", problems: "warn", waiting: "" }[state] ?? "bad"}`}></span>

@@ -19,6 +19,18 @@ import words from "./words.js";
 
 learn(words);
 
+const ASK_MS = 2_000;
+
+/** Ask who looks until it is known: the strip says why it is not, and without it there is nothing to press. */
+const learnWho = async () => {
+  try {
+    await askWho();
+  } catch (error) {
+    if (error.code === "UNAUTHENTICATED" || error.code === "FORBIDDEN") trouble.value = error.message;
+    else setTimeout(learnWho, ASK_MS);
+  }
+};
+
 const Who = () => {
   const who = me.value;
   if (!who?.signed_in) return null;
@@ -43,7 +55,7 @@ const Dashboard = () => html`
 
 effect(() => { document.title = `${say("title")} · Lingua Scheduler`; });
 render(html`<${Dashboard} />`, document.body);
-askWho().catch(error => { trouble.value = error.message; });
+learnWho();
 watch();
 lookAround();
 lookAtJobs();

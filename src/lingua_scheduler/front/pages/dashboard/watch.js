@@ -21,7 +21,7 @@ export const nodesTotal = signal(0);
 export const events = signal([]);
 /** The last ten minutes: `{at_ms, ready_nodes, free_slots, in_flight, p95_dispatch_ms}`. */
 export const points = signal([]);
-/** `connecting`, `live`, `lost`, `out` (nobody is signed in any more). */
+/** `connecting`, `live`, `lost`, `away` (the server is there, its engine is not), `out` (nobody is signed in any more). */
 export const link = signal("connecting");
 /** The server's time now, and the local time at which something was last heard. */
 const ahead = signal(0);
@@ -107,7 +107,7 @@ export const watch = () => {
       link.value = "out";
       return;
     }
-    link.value = "lost";
+    link.value = code === 4503 ? "away" : "lost";
     setTimeout(watch, pauseMs * (0.5 + Math.random()));
     pauseMs = Math.min(pauseMs * 2, LAST_PAUSE_MS);
   };
