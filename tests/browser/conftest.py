@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from playwright.async_api import async_playwright
+from playwright.async_api import async_playwright, expect
 
 from tests.support.people import PATIENCE_S
 from tests.support.programs import find
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 TONE_HZ: Final = 440
 PAGE: Final = b"<!doctype html><title>A page</title>"
+
+expect.set_options(timeout=PATIENCE_S * 1000)
 
 
 def find_browser() -> str:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
     from tests.browser.conftest import Visitor
+    from tests.support.proxy import Proxy
     from tests.support.servers import Server
 
 NODE = {"node_id": "n1", "semantic_langs": ["en", "zh"], "nmt_pairs": [["en", "zh"]], "max_concurrent_jobs": 2}
@@ -437,6 +438,22 @@ async def test_when_the_server_restarts_the_page_says_that_it_is_out_of_date_and
         await expect(page.locator("[data-state=well]")).to_be_visible()
         # What happened meanwhile belongs to the curves, too.
         assert "history" in asked
+
+
+async def test_connections_that_are_gone_without_a_word_are_given_up_and_the_page_goes_on_by_others(
+    house: House, network: Proxy, visitor: Visitor
+) -> None:
+    await house.post("/v1/node/register", NODE)
+    page = await visitor.open(f"{network.http}/dashboard")
+    await expect(row(page, "n1")).to_be_visible()
+    await expect(page.locator(".jobs")).to_contain_text("There is no job")
+    network.lose_all()
+    await house.post("/v1/node/register", NODE | {"node_id": "n2"})
+    job = await house.dispatch()
+    await expect(row(page, "n2")).to_be_visible()
+    await expect(page.locator("[data-state=well]")).to_be_visible()
+    # A browser may have six of them, and each is given five seconds.
+    await expect(page.locator(f'[data-row="{job["job_id"]}"]')).to_be_visible(timeout=4 * PATIENCE_S * 1000)
 
 
 async def test_it_speaks_chinese_and_keeps_its_state_in_the_address(house: House, visitor: Visitor) -> None:

@@ -46,8 +46,6 @@ EAR = """() => {
     };
 }"""
 
-expect.set_options(timeout=PATIENCE_S * 1000)
-
 
 def tone(seconds: float, rate: int) -> bytes:
     """A wav file."""

@@ -84,6 +84,7 @@ class Proxy:
         self.accepted = self.refused = 0
         self._changed = asyncio.Condition()
         self.links: set[Link] = set()
+        self._lost: set[Link] = set()
         self._pumps: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -94,6 +95,8 @@ class Proxy:
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
         self.cut()
+        for link in self._lost:
+            link.close()
         for pump in self._pumps:
             pump.cancel()
         await asyncio.gather(*self._pumps, return_exceptions=True)
@@ -132,6 +135,12 @@ class Proxy:
     def cut(self) -> None:
         for link in list(self.links):
             link.close()
+
+    def lose_all(self) -> None:
+        """Nothing passes any more on what is open now, and neither end hears of it. New connections are as ever."""
+        self._lost |= self.links
+        for link in self.links:
+            link.holed = True
 
     async def accepted_more_than(self, count: int) -> None:
         """Wait for the connection after the `count`-th: by then the client knows that it lost the former."""

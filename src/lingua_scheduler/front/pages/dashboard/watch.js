@@ -1,7 +1,7 @@
 /** What the server tells as it happens: everything first, then what has changed. A lost socket comes back by itself. */
 
 import { batch, computed, signal } from "../html.js";
-import { home, trouble } from "./call.js";
+import { call, home } from "./call.js";
 
 /** Nothing heard for so long, and what is shown may not be so any more. */
 const SILENT_MS = 6_000;
@@ -79,30 +79,39 @@ const take = said => batch(() => {
   }
 });
 
+let historyAgain = 0;
+
 /** What was before this page was opened, or while it could hear nothing. */
 const askHistory = async () => {
+  clearTimeout(historyAgain);
   try {
-    const answer = await fetch(`${home}/api/v1/history`);
-    if (answer.ok) for (const point of (await answer.json()).points.slice(-MAX_POINTS)) addPoint(point);
+    for (const point of (await call("GET", "/api/v1/history")).points.slice(-MAX_POINTS)) addPoint(point);
   } catch (error) {
-    trouble.value = error.message;
+    // Without a code nobody has refused it, and nobody has heard of it either.
+    if (!error.code) historyAgain = setTimeout(askHistory, LAST_PAUSE_MS);
   }
 };
 
 let pauseMs = FIRST_PAUSE_MS;
+/** What is listened to, if anything; and when it began, or told something last. */
+let socket = null;
+let toldAt = 0;
 
 /** Begin to listen, and go on for ever. */
 export const watch = () => {
-  const socket = new WebSocket(`${home.replace(/^http/, "ws")}/api/v1/live${version && `?after=${encodeURIComponent(version)}`}`);
+  socket = new WebSocket(`${home.replace(/^http/, "ws")}/api/v1/live${version && `?after=${encodeURIComponent(version)}`}`);
+  toldAt = Date.now();
   socket.onmessage = ({ data }) => {
     const said = JSON.parse(data);
     if (!["snapshot", "delta", "still"].includes(said.type)) return;
     pauseMs = FIRST_PAUSE_MS;
     take(said);
+    toldAt = heardAt.peek();
     link.value = "live";
     if (said.type === "snapshot") askHistory();
   };
   socket.onclose = ({ code }) => {
+    socket = null;
     if (code === 4401 || code === 4403) {
       link.value = "out";
       return;
@@ -113,4 +122,15 @@ export const watch = () => {
   };
 };
 
-setInterval(() => { now.value = Date.now(); }, 1_000);
+/** A socket on which not even `still` comes is lost, whatever the browser thinks of it: there is another at once. */
+const drop = () => {
+  socket.onmessage = socket.onclose = null;
+  socket.close();
+  link.value = "lost";
+  watch();
+};
+
+setInterval(() => {
+  now.value = Date.now();
+  if (socket && now.peek() - toldAt > SILENT_MS) drop();
+}, 1_000);

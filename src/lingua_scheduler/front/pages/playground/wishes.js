@@ -4,6 +4,8 @@ import { computed, effect, signal } from "../html.js";
 import { inAddress, secret, setAddress } from "../place.js";
 
 const LONGEST_TAG = 35;
+/** A connection may be gone without a word: nothing is waited for longer than this. */
+const LATE_MS = 10_000;
 /** A language tag has letters, digits and hyphens (or `zh_TW`): whatever else an address says is not taken over. */
 export const tagIn = text => text.replaceAll("_", "-").replace(/[^A-Za-z0-9-]/g, "").slice(0, LONGEST_TAG);
 
@@ -26,7 +28,7 @@ export const home = new URL("../..", import.meta.url).href.replace(/\/$/, "");
 export const askPairs = async () => {
   const headers = token.peek() ? { authorization: `Bearer ${token.peek()}` } : {};
   try {
-    const answer = await fetch(`${home}/v1/pools?limit=500`, { headers });
+    const answer = await fetch(`${home}/v1/pools?limit=500`, { headers, signal: AbortSignal.timeout(LATE_MS) });
     pairs.value = answer.ok ? (await answer.json()).pools.map(pool => pool.pair) : null;
   } catch { /* Nobody answered: what was known is all that is known. */ }
 };
