@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 from playwright.async_api import expect
@@ -16,6 +17,7 @@ from lingua_scheduler.core.notice import KINDS
 from lingua_scheduler.core.reasons import SPECIAL
 from lingua_scheduler.flows.bury import bury
 from lingua_scheduler.protocol.errors import CloseCode
+from tests.browser.conftest import serve_page
 from tests.browser.test_pages import WIDTHS, faults
 from tests.contract.test_events import fail
 from tests.contract.test_snapshot import has_looked
@@ -643,6 +645,58 @@ async def test_a_link_signs_in_once_leads_to_the_dashboard_and_is_nowhere_in_the
     await page.wait_for_url("**/sign-in?next=dashboard")
     await page.goto(f"{guarded.url}/dashboard")
     await page.wait_for_url("**/sign-in?next=dashboard")
+
+
+async def test_whoever_signs_in_comes_to_what_he_was_sent(guarded: House, visitor: Visitor) -> None:
+    visitor.forgiven = ("401",)
+    page = await visitor.open(f"{guarded.url}/dashboard?node=n1&jobs=room-1+en%3Azh&q=r%C3%A9union&lang=zh")
+    assert "/sign-in?next=" in page.url
+    await page.locator("input[name=link]").fill(await link_of(guarded, read_only=True))
+    await page.locator("form button").click()
+    await expect(page.locator("[data-page=n1]")).to_be_visible()
+    await expect(page.locator("#jobs")).to_have_value("room-1 en:zh")
+    await expect(page.locator("#q")).to_have_value("réunion")
+    await expect(page.locator("h1")).to_have_text("仪表盘")
+    # And whoever is thrown out finds the way back.
+    await page.context.clear_cookies()
+    for _, socket in guarded.serving.desk.sockets:
+        await socket.close(CloseCode.UNAUTHENTICATED)
+    await page.locator("[data-state=out] a").click()
+    await page.locator("input[name=link]").fill(await link_of(guarded, read_only=True))
+    await page.locator("form button").click()
+    await expect(page.locator("[data-page=n1]")).to_be_visible()
+
+
+async def test_a_link_of_another_site_opens_the_page_for_whoever_is_signed_in(guarded: House, visitor: Visitor) -> None:
+    page = await visitor.open(await link_of(guarded, read_only=True))
+    await page.wait_for_url("**/dashboard?lang=en")
+    async with serve_page() as elsewhere:
+        # Ports are no sites, but names are.
+        await page.goto(elsewhere.replace("127.0.0.1", "localhost"))
+        await page.evaluate("url => { location.href = url; }", f"{guarded.url}/dashboard?node=n1")
+        await expect(page.locator("[data-page=n1]")).to_be_visible()
+        assert "/dashboard?node=n1" in page.url
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "https://evil.example/",
+        "//evil.example/",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        "..",
+        "dashboard#x",
+        "sign-in?x",
+    ],
+)
+async def test_signing_in_leads_to_no_other_place(guarded: House, visitor: Visitor, hostile: str) -> None:
+    visitor.forgiven = ("401",)
+    page = await visitor.open(f"{guarded.url}/sign-in?next={quote(hostile, safe='')}&lang=en")
+    await page.locator("input[name=link]").fill(await link_of(guarded, read_only=True))
+    await page.locator("form button").click()
+    await page.wait_for_url(f"{guarded.url}/dashboard?lang=en")
+    await expect(row(page, "n1")).to_be_visible()
 
 
 async def test_whoever_may_only_look_is_shown_nothing_to_press(guarded: House, visitor: Visitor) -> None:

@@ -254,7 +254,9 @@ async def test_every_instance_knows_who_is_signed_in(server: Server) -> None:
 
 async def test_a_person_who_opens_a_page_is_shown_where_to_sign_in(browser: Browser) -> None:
     answer = await browser.http.get("/playground?lang=zh", headers={"accept": "text/html,*/*"})
-    assert (answer.status_code, answer.headers["location"]) == (303, "sign-in?next=playground")
+    assert (answer.status_code, answer.headers["location"]) == (303, "sign-in?next=playground%3Flang%3Dzh")
+    answer = await browser.http.get("/playground", headers={"accept": "text/html"})
+    assert answer.headers["location"] == "sign-in?next=playground"
     page = await browser.http.get("/sign-in")
     assert page.status_code == 200
     assert "content-security-policy" in page.headers

@@ -231,7 +231,9 @@ class Door:
         if not _is_for_people(exchange, route):
             return refusal
         # Relative: a proxy may have us behind a path of its own.
-        return Reply(b"", _SEE_OTHER, headers=(("location", f"sign-in?next={quote(exchange.path[1:])}"), *_NOT_KEPT))
+        page = exchange.path[1:] + (f"?{exchange.query}" if exchange.query else "")
+        back = quote(page.encode("latin-1", "replace"), safe="")
+        return Reply(b"", _SEE_OTHER, headers=(("location", f"sign-in?next={back}"), *_NOT_KEPT))
 
     def _not_found(self, path: str) -> Refusal:
         if path in self._served:

@@ -14,7 +14,7 @@ export const Health = () => {
     <section class=${`health ${state}`} data-state=${state} role="status" aria-label=${say("health")}>
       <p class="state"><span class=${`dot ${{ well: "good", problems: "warn", waiting: "" }[state] ?? "bad"}`}></span>
         <b>${state === "stale" ? say("health.stale", { s: Math.round(stale / 1000) }) : say(`health.${state}`)}</b></p>
-      ${state === "out" && html`<a href="sign-in?next=dashboard">${say("sign.in")}</a>`}
+      ${state === "out" && html`<a href=${`sign-in?next=${encodeURIComponent(`dashboard${location.search}`)}`}>${say("sign.in")}</a>`}
       <ul>${problems.map(one => html`<li key=${one}>${one}</li>`)}</ul>
       ${trouble.value && html`<p class="bad" role="alert">${trouble.value}</p>`}
     </section>`;

@@ -11,10 +11,21 @@ learn(words);
 const isGoing = signal(false);
 const trouble = signal("");
 
-/** Where to go from here: to one of our own pages, and nowhere else. */
+/** Where to go from here: to one of our own pages, with what its address said, and nowhere else. */
 const next = () => {
-  const name = inAddress("next", "dashboard");
-  return /^[a-z-]+$/.test(name) && name !== "sign-in" ? name : "dashboard";
+  const [, asked = "sign-in", query = ""] = /^([a-z-]+)(?:\?([^#]*))?$/.exec(inAddress("next")) ?? [];
+  const isPage = asked !== "sign-in";
+  const said = new URLSearchParams(isPage ? query : "");
+  if (inAddress("lang") || !said.has("lang")) said.set("lang", lang.value);
+  return `${isPage ? asked : "dashboard"}?${said}`;
+};
+
+/** Who comes by a link of another site comes without his cookie, and so is sent here; what this page asks has it. */
+const goOn = async () => {
+  try {
+    const answer = await fetch("api/v1/me");
+    if (answer.ok && (await answer.json()).signed_in) location.replace(next());
+  } catch { /* Whoever signs in will hear what is wrong. */ }
 };
 
 const signIn = async link => {
@@ -24,7 +35,7 @@ const signIn = async link => {
     const answer = await fetch("api/v1/sign-in", {
       method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ link }),
     });
-    if (answer.ok) return location.replace(`${next()}?lang=${lang.value}`);
+    if (answer.ok) return location.replace(next());
     const said = await answer.json();
     trouble.value = hasWord(`sign.${said.error}`) ? say(`sign.${said.error}`) : say("sign.wrong", { why: said.detail });
   } catch (error) {
@@ -57,3 +68,4 @@ if (link) history.replaceState(null, "", location.pathname + location.search);
 document.title = `Lingua Scheduler: ${say("sign.title")}`;
 render(html`<${Page} />`, document.body);
 if (link) signIn(link);
+else goOn();
