@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -481,6 +482,10 @@ async def test_nobody_is_shut_out_of_the_dashboard_and_nothing_is_cut_off(
     empty = await visitor.open(f"{house.url}/dashboard", color_scheme=scheme)
     await expect(empty.locator("[data-state=problems]")).to_be_visible()
     assert await faults(empty) == []
+    # So many that their table is wider than a phone.
+    langs = ("de", "en", "es", "fr", "ja", "ko", "zh")
+    many = {"semantic_langs": langs, "nmt_pairs": list(permutations(langs, 2))}
+    await house.post("/v1/node/register", NODE | {"node_id": "many"} | many)
     await bury(house.serving.app.engine, Parcel("gone", "1-0", 10, Letter("news", node="n1")), "nobody reads it")
     async with house.node("n1") as node, house.node("n2") as other:
         await node.register(slots=1)
@@ -493,6 +498,7 @@ async def test_nobody_is_shut_out_of_the_dashboard_and_nothing_is_cut_off(
         page = await visitor.open(f"{house.url}/dashboard?node=n2&job={job['job_id']}{lang}", color_scheme=scheme)
         await expect(page.locator(".mark")).to_be_visible()
         await expect(page.locator(".life li")).to_be_visible()
+        await expect(page.locator('[data-pair="zh:ja"]')).to_be_visible()
         other.cut()
         await expect(row(page, "n2")).to_have_attribute("data-colour", "bad")
         assert await faults(page) == []
