@@ -11,6 +11,7 @@ import re
 import struct
 import sys
 import wave
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -252,6 +253,28 @@ async def test_errors_are_words_with_a_code_and_whether_to_try_again(house: Hous
     await expect(alert).to_contain_text("INVALID_MESSAGE")
     await alert.get_by_role("button", name="Dismiss").click()
     await expect(page.locator(".troubles")).to_be_empty()
+
+
+async def test_all_pairs_that_are_served_can_be_chosen(house: House, visitor: Visitor) -> None:
+    langs = ("de", "en", "es", "fr", "zh")
+    await house.post(
+        "/v1/node/register", {"node_id": "n1", "semantic_langs": langs, "nmt_pairs": list(permutations(langs, 2))}
+    )
+    page = await visitor.open(f"{house.url}/playground?src=en&tgt=zh")
+    pairs = page.get_by_role("group", name="Served now")
+    choices = pairs.get_by_role("button", name="→")
+    await expect(choices).to_have_count(12)
+    more = pairs.get_by_role("button", name="Show 8 more")
+    await expect(more).to_have_text("+8")
+    await more.press("Enter")
+    await expect(choices).to_have_count(20)
+    await choices.filter(has_text="zh → fr").click()
+    await expect(page.get_by_label("From")).to_have_value("zh")
+    await expect(page.get_by_label("To", exact=True)).to_have_value("fr")
+    await pairs.get_by_role("button", name="Show fewer").click()
+    await expect(choices).to_have_count(12)
+    await page.get_by_role("button", name="中文").click()
+    await expect(page.get_by_role("button", name="再显示 8 个")).to_be_visible()
 
 
 async def test_a_token_stays_in_its_tab(visitor: Visitor, server: Server) -> None:

@@ -1,10 +1,12 @@
 /** From which language to which: any tag, and those that somebody serves to choose from. */
 
-import { batch, html } from "../html.js";
-import { nameOf, say } from "../i18n.js";
+import { batch, html, signal } from "../html.js";
+import { nameOf, number, say } from "../i18n.js";
 import { pairs, sources, src, tagIn, targets, tgt } from "./wishes.js";
 
+/** Of more pairs so many are shown, until somebody wants to see them all. */
 const MOST_SHOWN = 12;
+const isOpen = signal(false);
 const USUAL = ["en", "zh", "es", "fr", "de", "ja", "ko", "pt", "it", "ru", "ar", "hi", "yue"];
 
 const Tag = ({ id, label, value, known }) => html`
@@ -37,15 +39,20 @@ const Served = () => {
     const [before, between, after] = say("nobody", { demo: "\u0000", node: "\u0000" }).split("\u0000");
     return html`<p class="hint">${before}<code>lingua demo</code>${between}<code>lingua new node my_node.py</code>${after}</p>`;
   }
+  const choices = all.filter(pair => !pair.endsWith(":*"));
+  const more = choices.length - MOST_SHOWN;
+  const turn = say(isOpen.value ? "served.fewer" : "served.more", { count: number(more) });
   const base = tag => tag.split("-")[0].toLowerCase();
   return html`
     <div class="pairs" role="group" aria-label=${say("served")}>
       <span class="dim">${say("served")}</span>
-      ${all.filter(pair => !pair.endsWith(":*")).slice(0, MOST_SHOWN).map(pair => {
+      ${choices.slice(0, isOpen.value ? choices.length : MOST_SHOWN).map(pair => {
         const [from, to] = pair.split(":");
         return html`<button key=${pair} class="small" aria-pressed=${from === src.value && to === tgt.value} onClick=${() => set(from, to)}
           title=${`${nameOf(from)} → ${nameOf(to)}`}>${from} → ${to}</button>`;
       })}
+      ${more > 0 && html`<button class="small" data-more aria-expanded=${isOpen.value} aria-label=${turn} title=${turn}
+        onClick=${() => { isOpen.value = !isOpen.value; }}>${isOpen.value ? "−" : `+${number(more)}`}</button>`}
     </div>
     ${!isServed(all, base(src.value), base(tgt.value)) && html`
       <p class="hint warn">${say("unserved", { pair: `${src.value} → ${tgt.value}` })}</p>`}`;
