@@ -11,6 +11,7 @@ import re
 import struct
 import sys
 import wave
+from contextlib import asynccontextmanager
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ from tests.support.programs import find, ran
 from tests.support.sdk_nodes import node_at, running
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from playwright.async_api import Page, WebSocketRoute
 
     from lingua_scheduler.sdk import Job
@@ -130,14 +133,46 @@ async def test_a_microphone_gets_captions_and_sound_and_every_frame_is_shown(hou
         assert await page.locator(".utterance").count() == 1
 
 
-async def test_a_sentence_goes_through_a_simulated_node_and_comes_back_as_speech(
-    house: House, visitor: Visitor
-) -> None:
+@asynccontextmanager
+async def simulated(house: House) -> AsyncIterator[list[bytes]]:
+    """A node of the demo, and what it was given to hear."""
+    given: list[bytes] = []
+
     async def simulate(job: Job) -> dict[str, Any]:
+        given.append(job.audio)
         return await translate(job, seed=1, failure_rate=0, slowness=0.2)
 
     langs: dict[str, Any] = {"semantic": ["en", "zh"], "asr": ["en", "zh"], "tts": ["en", "zh"]}
     async with running(node_at(house.port, simulate, pairs=[("en", "zh"), ("zh", "en")], **langs)):
+        yield given
+
+
+async def test_a_microphone_gets_captions_and_speech_from_a_simulated_node(house: House, visitor: Visitor) -> None:
+    async with simulated(house) as given:
+        page = await visitor.open(f"{house.url}/playground?src=en&tgt=zh")
+        await page.evaluate(EAR)
+        for number in (1, 2):
+            await page.locator(".talk").click()
+            await expect(page.locator(".talk.on")).to_be_visible()
+            await has_spoken(page, 12 * number)
+            await page.locator(".talk").click()
+            await expect(page.locator("[data-end=result]")).to_have_count(number)
+        # A microphone that was just opened begins with silence.
+        assert [frequency(audio[-3_200:]) for audio in given] == pytest.approx([TONE_HZ] * 2, rel=0.1)
+        for at in range(2):
+            caption = page.locator(".utterance").nth(at)
+            await expect(caption.locator(".heard")).to_have_text(re.compile("[a-z]{2}"))
+            await expect(caption.locator(".meant")).to_have_text(re.compile("[\u4e00-\u9fff]"))
+            await expect(caption.locator("[data-simulated]")).to_be_visible()
+            await expect(caption.locator(".legend")).to_contain_text(re.compile(r"speak \d+ ms"))
+        await expect(page.locator(".frame", has_text="asr_partial")).to_have_count(2)
+        await page.wait_for_function("() => heard.length === 2 && heard.every(one => one.peak > 0.1)")
+
+
+async def test_a_sentence_goes_through_a_simulated_node_and_comes_back_as_speech(
+    house: House, visitor: Visitor
+) -> None:
+    async with simulated(house):
         page = await visitor.open(f"{house.url}/playground?src=zh&tgt=en")
         await page.evaluate(EAR)
         await expect(page.get_by_label("Or a sentence")).to_have_value("早上好，你今天怎么样？")
