@@ -59,9 +59,12 @@ METRICS_INTRO: Final = """\
 
 What begins with `lingua_fleet_` is about all of the fleet, and is the same whichever instance is asked; take it once,
 `max without (instance) (lingua_fleet_jobs_in_flight)`, and do not add it up. It is as old as
-`lingua_snapshot_age_seconds` says. Everything else is of the instance that tells it. A counter of the fleet begins
-anew when the engine is emptied. No label ever names a session, a job, a node or a caller; of more than 200 pairs the
-smallest are told together, as `others`."""
+`lingua_snapshot_age_seconds` says. Everything else is of the instance that tells it, so each must be scraped by an
+address of its own. The processes of `lingua serve --workers N` share a port, and whichever of them takes the call tells
+its own numbers: they cannot be scraped one by one, and counters seem to begin anew at nearly every scrape. For
+Prometheus start each instance on a port of its own, as [deploy](../deploy/README.md) does. A counter of the fleet
+begins anew when the engine is emptied. No label ever names a session, a job, a node or a caller; of more than 200 pairs
+the smallest are told together, as `others`."""
 
 LOGS_INTRO: Final = """\
 A scheduler writes to standard error: one JSON object on a line, or, where that is a terminal, words. Every line has

@@ -19,6 +19,7 @@ from lingua_scheduler.operate.workers import patience_s
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 CHART: Final = DEPLOY / "helm" / "lingua-scheduler"
+UNIT: Final = DEPLOY / "systemd" / "lingua-scheduler@.service"
 SETTINGS: Final = {env_name(key) for key in LEAVES}
 
 
@@ -34,8 +35,9 @@ def test_every_setting_that_is_named_exists(path: Path) -> None:
 
 
 def test_the_sample_settings_are_taken() -> None:
-    settings = load(DEPLOY / "systemd" / "config.toml", env={}).settings
-    assert (settings.server.host, settings.server.port) == ("0.0.0.0", 5010)  # noqa: S104 - it is only compared
+    loaded = load(DEPLOY / "systemd" / "config.toml", env={}, flags={"server": {"port": 5011}})
+    settings = loaded.settings
+    assert (settings.server.host, settings.server.port) == ("0.0.0.0", 5011)  # noqa: S104 - it is only compared
 
 
 def test_the_unit_is_one() -> None:
@@ -43,9 +45,9 @@ def test_the_unit_is_one() -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         pytest.skip("there is no systemd on this machine")
-    unit = str(DEPLOY / "systemd" / "lingua-scheduler.service")
+    unit = str(UNIT)
     said = subprocess.run([analyze, "verify", unit], capture_output=True, text=True, check=False).stderr
-    complaints = [line for line in said.splitlines() if "lingua-scheduler.service" in line]
+    complaints = [line for line in said.splitlines() if "lingua-scheduler@" in line]
     assert [line for line in complaints if "is not executable" not in line] == []
 
 
@@ -64,7 +66,7 @@ def test_the_composed_instances_share_an_engine_and_have_names_of_their_own() ->
 
 def test_everybody_has_the_time_to_hand_over() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
-    unit = (DEPLOY / "systemd" / "lingua-scheduler.service").read_text(encoding="utf-8")
+    unit = UNIT.read_text(encoding="utf-8")
     given = [
         values["terminationGracePeriodSeconds"],
         int(re.findall(r"TimeoutStopSec=(\d+)", unit)[0]),
@@ -92,6 +94,22 @@ def test_the_chart_has_the_version_of_the_package() -> None:
     project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     assert chart["appVersion"] == project["version"]
+
+
+def test_whatever_prometheus_scrapes_has_an_address_of_its_own() -> None:
+    """Workers share a port, and whichever takes the call tells its own numbers."""
+    for path in DEPLOY.rglob("*"):
+        assert not path.is_file() or "--workers" not in path.read_text(encoding="utf-8"), path
+    scraped = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yaml").read_text(encoding="utf-8"))["scrape_configs"]
+    targets = {target for job in scraped for one in job["static_configs"] for target in one["targets"]}
+    unit = UNIT.read_text(encoding="utf-8")
+    assert re.findall(r"^ExecStart=.* --port %i$", unit, re.MULTILINE)
+    enabled = re.findall(r"lingua-scheduler@(\d+)", unit)
+    assert targets == {f"127.0.0.1:{port}" for port in enabled}
+    published = {
+        target.rsplit(":", 1)[0] for service in composed()["services"].values() for target in service.get("ports", [])
+    }
+    assert targets == published
 
 
 def test_helm_renders_the_chart() -> None:
