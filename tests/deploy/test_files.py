@@ -90,6 +90,32 @@ def test_the_chart_asks_only_for_values_that_it_has() -> None:
             found = found[part]
 
 
+def template(name: str) -> dict[str, Any]:
+    """One of the chart, with nothing filled in."""
+    text = (CHART / "templates" / name).read_text(encoding="utf-8")
+    text = re.sub(r"^ *\{\{-? (?:with|if|end)\b.*\}\}$", "", text, flags=re.MULTILINE)
+    said: dict[str, Any] = yaml.safe_load(re.sub(r"\{\{-?.*?\}\}", "filled", text))
+    return said
+
+
+def test_the_secret_of_the_chart_counts_more_than_its_values() -> None:
+    """Kubernetes: what is in `env` counts more than what is in `envFrom`, and there the last source counts most."""
+    (container,) = template("deployment.yaml")["spec"]["template"]["spec"]["containers"]
+    assert [one["name"] for one in container["env"]] == ["LINGUA_INSTANCE__ID"]
+    assert [list(source) for source in container["envFrom"]] == [["configMapRef"], ["secretRef"]]
+    assert container["envFrom"][0]["configMapRef"]["name"] == template("environment.yaml")["metadata"]["name"]
+    assert list(template("environment.yaml")["data"]) == ["LINGUA_ENGINE__URL"]
+
+
+def test_the_token_of_the_chart_s_prometheus_is_a_token_alone() -> None:
+    """Not a setting, which may have several, and names before them; and who makes the secret is told of both."""
+    text = (CHART / "values.yaml").read_text(encoding="utf-8")
+    key = yaml.safe_load(text)["serviceMonitor"]["tokenKey"]
+    assert not key.startswith("LINGUA_")
+    assert f"--from-literal={key}=" in text
+    assert "--from-literal=LINGUA_AUTH__METRICS_TOKENS=" in text
+
+
 def test_the_chart_has_the_version_of_the_package() -> None:
     project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
