@@ -21,6 +21,7 @@ from lingua_scheduler.protocol.errors import CloseCode
 from tests.browser.conftest import serve_page
 from tests.browser.test_pages import WIDTHS, faults
 from tests.contract.test_events import fail
+from tests.contract.test_problems import fail_jobs
 from tests.contract.test_snapshot import has_looked
 from tests.support.house import House, eventually
 from tests.support.people import PATIENCE_S
@@ -192,6 +193,21 @@ async def test_each_step_of_a_node_is_told_with_its_reason_in_the_feed_and_on_it
         node.cut()
     lost = page.locator(".feed [data-kind=node_lost]").first
     await expect(lost).to_contain_text("连接已关闭，未能及时回来")
+
+
+async def test_a_suspect_that_is_tried_with_a_job_is_not_shown_as_well(visitor: Visitor, server: Server) -> None:
+    how: dict[str, Any] = QUICK | {"nodes.probe_ms": 1, "jobs.max_retry": 0}
+    async with House(server.url, **how).open() as house:
+        await house.post("/v1/node/register", NODE)
+        await fail_jobs(house, "n1")
+        page = await visitor.open(f"{house.url}/dashboard?node=n1")
+        await expect(row(page, "n1").locator(".standing")).to_have_text("available, on trial")
+        await expect(row(page, "n1")).to_have_attribute("data-colour", "warn")
+        await expect(page.locator("[data-page=n1]")).to_contain_text("available, on trial")
+        await expect(page.locator("[data-state=problems]")).to_contain_text("1 of 1 nodes under suspicion")
+        await page.locator("#q").fill("suspect")
+        await expect(row(page, "n1")).to_be_visible()
+        await page.goto("about:blank")
 
 
 @pytest.mark.parametrize(

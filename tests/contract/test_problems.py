@@ -30,6 +30,15 @@ async def house(server: Server) -> AsyncIterator[House]:
         yield house
 
 
+async def fail_jobs(house: House, node_id: str, times: int = 3) -> None:
+    """A node has so many jobs, and fails them. Where `jobs.max_retry` is 0 it has nothing to do then."""
+    for _ in range(times):
+        options = {"preferred_node_id": node_id, "strict": True}
+        job = await house.dispatch(options=options)
+        named = {"job_id": job["job_id"], "attempt_id": job["attempt_id"], "node_id": node_id}
+        await house.post("/v1/job/fail", named | {"status": "error", "reason": "broken"})
+
+
 async def problems(house: House) -> list[str]:
     health = (await house.stats())["health"]
     assert health["ok"] == (not health["problems"])
@@ -134,3 +143,28 @@ async def test_what_the_auditor_found_is_named(house: House, monkeypatch: pytest
     await eventually(has_looked_once)
     monkeypatch.setattr(auditor, "found", Counter(S1=0, S3=2))
     assert await problems(house) == ["the auditor found what must never be, 2 times: see the log"]
+
+
+async def test_a_suspect_is_named_also_while_it_is_tried_with_a_job(server: Server) -> None:
+    """It stands as `available` from a moment after its last failure on: with that it is not well."""
+    async with House(server.url, **QUICK, **{"nodes.probe_ms": 1, "jobs.max_retry": 0}).open() as house:
+        await house.post("/v1/node/register", NODE)
+        await house.post("/v1/node/register", NODE | {"node_id": "n2", "nmt_pairs": [["zh", "en"]]})
+        await fail_jobs(house, "n1")
+
+        async def may_be_tried() -> bool:
+            return bool((await house.get("/v1/nodes/n1"))["standing"] == "available")
+
+        await eventually(may_be_tried)
+        assert await problems(house) == ["1 of 2 nodes is under suspicion"]
+        listed = (await house.get("/v1/nodes?standing=suspect"))["nodes"]
+        assert [(one["node_id"], one["standing"], one["suspect"]) for one in listed] == [("n1", "available", True)]
+        words = ("nodes", "list", "--standing", "suspect", "--url", house.url)
+        assert "available, on trial" in (await ran(LINGUA, *words))[1]
+        async with Viewer(house.port) as viewer:
+            shown = (await viewer.next("snapshot"))["nodes"]
+        # Who is not well comes first.
+        assert [(one["node_id"], one["suspect"]) for one in shown] == [("n1", True), ("n2", False)]
+        # A look that nobody took between: nobody was trusted again.
+        kinds = [event["kind"] for event in (await house.get("/api/v1/events"))["events"]]
+        assert "pair_calm" not in kinds

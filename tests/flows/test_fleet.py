@@ -12,6 +12,7 @@ from lingua_scheduler.core.wanted import Wanted
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.disconnect import disconnect
 from lingua_scheduler.flows.dispatch import Waiting, dispatch
+from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.heartbeat import heartbeat
 from lingua_scheduler.flows.limit import limit
 from lingua_scheduler.views import slots as slots_view
@@ -21,8 +22,8 @@ from lingua_scheduler.views.pools import Pool, read_pools
 from lingua_scheduler.views.slots import NodeSlots, Slots, slots_in
 from tests.support.cells import watch
 from tests.support.falls import yue_node, zh_node
-from tests.support.pasts import doubt, give
-from tests.support.stage import T0, A, B, C, D, bring, calls, code_of, join, place, sweep, wait
+from tests.support.pasts import doubt, give, live
+from tests.support.stage import T0, A, B, C, D, bring, calls, code_of, join, keep_alive, place, sweep, wait
 from tests.support.wishes import hinder
 from tests.support.world import CELL
 
@@ -121,7 +122,29 @@ async def test_slots_of_suspects_can_be_taken(world: World) -> None:
     await join(world, max_concurrent_jobs=3)
     await doubt(world, "n1")
     await give(world, "n1")
-    assert await pool_of(world) == Pool("en:zh", 1, standing(suspect=1), slots=3, free=2, waiting=0)
+    assert await pool_of(world) == Pool("en:zh", 1, standing(suspect=1), slots=3, free=2, waiting=0, suspects=1)
+
+
+async def test_a_suspect_that_is_tried_with_a_job_stands_as_available_and_is_a_suspect(world: World) -> None:
+    await join(world, "n1", max_concurrent_jobs=2)
+    await join(world, "n2", max_concurrent_jobs=1)
+    await doubt(world, "n1", "n2")
+    await give(world, "n2")
+    world.now_ms += 5_000
+    await keep_alive(world, "n1", "n2")
+    await sweep(world)
+    fleet = await fleet_of(world)
+    stand = {node.node_id: (node.standing, node.is_suspect, node.is_doubted) for node in fleet.nodes}
+    assert stand == {"n1": (Standing.available, True, True), "n2": (Standing.suspect_full, True, True)}
+    assert [(pool.living, pool.suspects) for pool in fleet.pools] == [(2, 2)]
+    await drain(world.engine, CELL, "n2")
+    fleet = await fleet_of(world)
+    stand = {node.node_id: (node.standing, node.is_suspect, node.is_doubted) for node in fleet.nodes}
+    assert stand["n2"] == (Standing.draining, True, False)
+    assert [(pool.living, pool.suspects) for pool in fleet.pools] == [(1, 1)]
+    # One job well done of three is enough.
+    await live(world, "n1", "...")
+    assert [(pool.living, pool.suspects) for pool in (await fleet_of(world)).pools] == [(1, 0)]
 
 
 async def test_slots_of_a_node_that_serves_nothing_cannot_be_taken(world: World) -> None:

@@ -55,9 +55,10 @@ def onlooker(world: World) -> Onlooker:
     return Onlooker(world)
 
 
-def pool(pair: str, **standing: int) -> Pool:
+def pool(pair: str, tried: int = 0, **standing: int) -> Pool:
+    """How its nodes stand, and how many of those that are available are suspects that may be tried with a job."""
     every = {one.name: standing.get(one.name, 0) for one in Standing}
-    return Pool(pair, sum(standing.values()), every, 1, 1, 0)
+    return Pool(pair, sum(standing.values()), every, 1, 1, 0, tried + every["suspect"] + every["suspect_full"])
 
 
 async def test_the_first_look_tells_nothing_for_nobody_knows_how_it_was(onlooker: Onlooker) -> None:
@@ -130,3 +131,28 @@ async def test_suspicion_does_not_count_where_more_than_half_are_suspect(onlooke
     assert told == [("pair_panic", "en:zh", "2 of its 3 living nodes are suspect")]
     told = await onlooker.see([pool("en:zh", full=1, suspect=1, lost=5)])
     assert told == [("pair_calm", "en:zh", "1 of its 2 living nodes are suspect")]
+
+
+async def test_a_pair_is_calm_when_its_suspects_are_trusted_again_not_when_they_are_tried(onlooker: Onlooker) -> None:
+    await onlooker.see([pool("sw:ar", available=1)])
+    assert await onlooker.see([pool("sw:ar", suspect=1)]) == [
+        ("pair_panic", "sw:ar", "1 of its 1 living nodes are suspect")
+    ]
+    # It may be tried, is tried, fails again, and so on.
+    for stand in (pool("sw:ar", 1, available=1), pool("sw:ar", suspect_full=1), pool("sw:ar", 1, available=1)):
+        assert await onlooker.see([stand]) == []
+    # That nobody is there to be suspect is not that somebody is trusted.
+    assert await onlooker.see([pool("sw:ar", stale=1)]) == [("pair_empty", "sw:ar", "its nodes: 1 silent")]
+    told = await onlooker.see([pool("sw:ar", 1, available=1)])
+    assert told == [("pair_served", "sw:ar", "1 of its 1 nodes are given jobs")]
+    assert await onlooker.see([pool("sw:ar", available=1)]) == [
+        ("pair_calm", "sw:ar", "0 of its 1 living nodes are suspect")
+    ]
+
+
+async def test_a_pair_whose_suspects_have_left_is_calm(onlooker: Onlooker) -> None:
+    await onlooker.see([pool("sw:ar", suspect=1)])
+    assert await onlooker.see([]) == [
+        ("pair_empty", "sw:ar", "its nodes have left"),
+        ("pair_calm", "sw:ar", "its nodes have left"),
+    ]

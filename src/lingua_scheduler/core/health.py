@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lingua_scheduler.core.records import Standing
+
 if TYPE_CHECKING:
     from lingua_scheduler.core.records import NodeRecord
 
@@ -33,6 +35,14 @@ def failures(record: NodeRecord) -> int:
 def is_suspect(record: NodeRecord) -> bool:
     """Whether it is under suspicion."""
     return failures(record) >= FAILURES
+
+
+def is_doubted(standing: Standing, *, suspect: bool) -> bool:
+    """Whether a node is under suspicion and is given jobs all the same: now, when it has a slot, or when it has rested.
+
+    How it stands does not tell: while it may be tried with a job, it is `available`.
+    """
+    return suspect and standing <= Standing.resting
 
 
 def health(record: NodeRecord) -> int:

@@ -37,7 +37,6 @@ _STATES: Final = {
     Standing.stale: "silent",
     Standing.lost: "lost",
 }
-_SUSPECT: Final = ("suspect", "suspect_full")
 #: So many nodes are looked at at once for why they are as they are.
 _AT_ONCE: Final = 100
 #: What became of a lost node's jobs is looked at after so long; of more nodes than these at once it is not told.
@@ -139,6 +138,8 @@ class Changes:
         pools = {pool.pair: pool for pool in fleet.pools}
         living = {pool.pair for pool in fleet.pools if pool.living}
         panic = {pool.pair for pool in fleet.pools if _is_panic(pool)}
+        # Where nobody is given jobs any more, nobody was trusted again.
+        panic |= {pool.pair for pool in fleet.pools if pool.pair in self._panic and not pool.living}
         if is_first:
             self._empty = pools.keys() - living
             self._living, self._panic = living, panic
@@ -176,17 +177,17 @@ class Changes:
         return await self._directory.at_home(node_id, lambda cell: read_node(engine, cell, node_id))
 
 
-def _suspects(pool: Pool) -> int:
-    return sum(pool.standing[name] for name in _SUSPECT)
-
-
 def _is_panic(pool: Pool) -> bool:
-    """As the cell judges it: more of its living nodes are suspect than not."""
-    return _suspects(pool) > pool.living - _suspects(pool)
+    """Whether more of its living nodes are suspect than not.
+
+    The cell judges so, too, but trusts a suspect while it may be tried with a job. That is every few seconds, and
+    nobody is well again for it: here it is suspect until it has shown that it works.
+    """
+    return pool.suspects > pool.living - pool.suspects
 
 
 def _who_is_suspect(pool: Pool) -> str:
-    return f"{_suspects(pool)} of its {pool.living} living nodes are suspect"
+    return f"{pool.suspects} of its {pool.living} living nodes are suspect"
 
 
 def _who_lives(pool: Pool) -> str:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.protocol.feed import EventAnswer
     from lingua_scheduler.protocol.fleet import StatsAnswer
     from lingua_scheduler.protocol.live import LiveNode
+    from lingua_scheduler.views.slots import NodeSlots
 
 #: So many may watch at one instance.
 MAX_VIEWERS: Final = 100
@@ -209,7 +210,7 @@ class Live:
     async def _compare(self, desk: Desk) -> tuple[list[LiveNode], list[str]]:
         """The nodes that are otherwise than they were told, and those that are not shown any more."""
         fleet = desk.stats.fleet
-        there = [] if fleet is None else sorted(fleet.nodes, key=lambda node: (node.standing in _WELL, node.node_id))
+        there = [] if fleet is None else sorted(fleet.nodes, key=lambda node: (_is_well(node), node.node_id))
         self._total = len(there)
         names = [node.node_id for node in there[:MAX_NODES]]
         looks = await asyncio.gather(*(self._read(desk, node_id) for node_id in names))
@@ -222,6 +223,10 @@ class Live:
     async def _read(self, desk: Desk, node_id: str) -> LiveNode | None:
         node = await desk.directory.at_home(node_id, lambda cell: read_node(desk.engine, cell, node_id))
         return None if isinstance(node, Refusal) else live_node(node_id, node.record, node.profile, len(node.pairs))
+
+
+def _is_well(node: NodeSlots) -> bool:
+    return node.standing in _WELL and not node.is_suspect
 
 
 async def _guard(desk: Desk, socket: Socket, peer: Peer) -> None:

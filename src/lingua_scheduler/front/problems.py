@@ -45,8 +45,8 @@ def problems_of(desk: Desk, fleet: Fleet, dead_letters: int) -> Iterator[str]:
     if dead_letters:
         yield f"{dead_letters} dead letter{'s' if dead_letters > 1 else ''}: see /v1/dlq"
     standing = fleet.nodes_by_standing
-    for name, what in (("lost", "lost"), ("stale", "silent"), ("suspect", "under suspicion")):
-        number = standing[name] + (standing["suspect_full"] if name == "suspect" else 0)
+    doubted = sum(node.is_doubted for node in fleet.nodes)
+    for number, what in ((standing["lost"], "lost"), (standing["stale"], "silent"), (doubted, "under suspicion")):
         if number:
             yield f"{number} of {len(fleet.nodes)} nodes {'is' if number == 1 else 'are'} {what}"
     marked = sum(node.is_marked and node.standing != Standing.lost for node in fleet.nodes)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lingua_scheduler.core.catalog import Comparison
-from lingua_scheduler.core.health import failures, health
+from lingua_scheduler.core.health import failures, health, is_suspect
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.protocol.codec import Reader
 from lingua_scheduler.protocol.fields import Message, PairingCode, Slots
@@ -39,6 +39,8 @@ class NodeSummary(Message, frozen=True, kw_only=True):
     #: How many of its last five jobs it failed, and until when it rests.
     failures: int
     rest_until_ms: int
+    #: It failed too many of them. While it is tried with a job it stands as `available` all the same.
+    suspect: bool
 
 
 class LeaseAnswer(Message, frozen=True, kw_only=True):
@@ -325,6 +327,7 @@ def _glance(node_id: str, node: NodeRecord) -> dict[str, Any]:
         "seen_at_ms": node.seen_at_ms,
         "failures": failures(node),
         "rest_until_ms": node.rest_until_ms,
+        "suspect": is_suspect(node),
     }
 
 

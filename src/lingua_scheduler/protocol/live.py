@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from lingua_scheduler.core.health import failures, health
+from lingua_scheduler.core.health import failures, health, is_suspect
 from lingua_scheduler.core.owner import instance_of
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.protocol.codec import Reader
@@ -35,6 +35,8 @@ class LiveNode(Message, frozen=True, kw_only=True):
     seen_at_ms: int
     #: Of its last five jobs.
     failures: int
+    #: It failed too many of them. While it is tried with a job it stands as `available` all the same.
+    suspect: bool
     registered_at_ms: int
     rest_until_ms: int
     #: The scheduler that holds its socket; null: it has none.
@@ -100,6 +102,7 @@ def live_node(node_id: str, node: NodeRecord, profile: Profile, pools: int) -> L
         limbo=node.limbo,
         seen_at_ms=node.seen_at_ms,
         failures=failures(node),
+        suspect=is_suspect(node),
         registered_at_ms=profile.registered_at_ms,
         rest_until_ms=node.rest_until_ms,
         instance_id=instance_of(profile.connection) or None,

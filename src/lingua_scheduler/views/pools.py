@@ -30,7 +30,8 @@ class Pool(msgspec.Struct, frozen=True):
 
     `slots` are those of all its nodes that are not lost, `free` those that could be taken now. A node that is in
     several pools counts in each. `waiting` are the jobs that asked for just this pair; `src:*` has those from `src` to
-    wherever. One that may fall back waits for the pair that it asked for.
+    wherever. One that may fall back waits for the pair that it asked for. `suspects` are those of its living nodes that
+    are under suspicion, also while they are tried with a job and stand as `available`.
     """
 
     pair: str
@@ -39,6 +40,7 @@ class Pool(msgspec.Struct, frozen=True):
     slots: int
     free: int
     waiting: int
+    suspects: int = 0
 
     @property
     def living(self) -> int:
@@ -105,6 +107,7 @@ def _together(one: Pool, other: Pool) -> Pool:
         one.slots + other.slots,
         one.free + other.free,
         one.waiting + other.waiting,
+        one.suspects + other.suspects,
     )
 
 
@@ -131,4 +134,5 @@ def pools_of(served: Sequence[Served], nodes: Sequence[NodeSlots]) -> list[Pool]
 
 def _pool(served: Served, nodes: list[NodeSlots]) -> Pool:
     slots = sum_of(nodes)
-    return Pool(served.pair, len(nodes), by_standing(nodes), slots.total, slots.free, served.waiting)
+    suspects = sum(node.is_doubted for node in nodes)
+    return Pool(served.pair, len(nodes), by_standing(nodes), slots.total, slots.free, served.waiting, suspects)

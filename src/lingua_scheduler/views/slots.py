@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from lingua_scheduler.core.health import FLAPS
+from lingua_scheduler.core.health import FLAPS, is_doubted
 from lingua_scheduler.core.records import Record, Standing
 from lingua_scheduler.store.face import Answer, Face, pack
 
@@ -20,9 +20,10 @@ NODES_PER_PAGE: Final = 500
 
 
 class NodeSlots(Record, frozen=True):
-    """A node's slots, its group, how it stands, how often it was gone lately, and whether a service of it is marked.
+    """A node's slots, its group, how it stands, how often it was gone lately, and what is held against it.
 
-    One in group 0 serves nothing.
+    One in group 0 serves nothing. `is_marked`: a service of it does not work. `is_suspect`: it failed too many of its
+    last jobs; while it is tried with a job, it stands as `available`.
     """
 
     node_id: str
@@ -32,11 +33,17 @@ class NodeSlots(Record, frozen=True):
     standing: Standing
     gone: int = 0
     is_marked: bool = False
+    is_suspect: bool = False
 
     @property
     def flaps(self) -> bool:
         """Whether it comes and goes, and so rests for longer each time."""
         return self.gone >= FLAPS
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether it is under suspicion and is given jobs all the same, now or soon."""
+        return is_doubted(self.standing, suspect=self.is_suspect)
 
     @property
     def free(self) -> int:

@@ -46,6 +46,7 @@ GLANCE = {
     "seen_at_ms": 99,
     "failures": 0,
     "rest_until_ms": 0,
+    "suspect": False,
 }
 
 
@@ -57,6 +58,7 @@ def test_a_node_at_a_glance() -> None:
     assert wire(node_summary("n1", NODE)) == GLANCE
     crowded = msgspec.structs.replace(NODE, used=6, ceiling=6)
     assert node_summary("n1", crowded).free == 0
+    assert node_summary("n1", msgspec.structs.replace(NODE, recent=0b10101)).suspect
     assert wire(NodesAnswer(nodes=[node_summary("n1", NODE)], cursor="7")) == {"nodes": [GLANCE], "cursor": "7"}
     assert wire(NodesAnswer(nodes=[])) == {"nodes": []}
 

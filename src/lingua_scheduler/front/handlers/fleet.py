@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from lingua_scheduler.core.explain import Explanation
+from lingua_scheduler.core.health import is_doubted
 from lingua_scheduler.core.history import STRETCH_MS
 from lingua_scheduler.core.letter import Letter
 from lingua_scheduler.core.notice import MAX_KEPT
@@ -73,7 +74,7 @@ async def list_nodes(desk: Desk, request: Request) -> Said:
         node.node_id: (cell, node.node_id)
         for cell, nodes in zip(cells, seen, strict=True)
         for node in nodes
-        if standing in {None, node.standing.name}
+        if standing is None or _stands(standing, node.standing, suspect=node.is_suspect)
     }
     page, cursor = page_of(named, request.query)
     found = await asyncio.gather(*(read_node(desk.engine, cell, node_id) for cell, node_id in page))
@@ -83,7 +84,15 @@ async def list_nodes(desk: Desk, request: Request) -> Said:
         if not isinstance(node, Refusal)
     ]
     # Since then one may have left, or stand otherwise.
-    return NodesAnswer(nodes=[node for node in there if standing in {None, node.standing}], cursor=cursor)
+    so = [
+        node for node in there if standing is None or _stands(standing, Standing[node.standing], suspect=node.suspect)
+    ]
+    return NodesAnswer(nodes=so, cursor=cursor)
+
+
+def _stands(wanted: str, standing: Standing, *, suspect: bool) -> bool:
+    """Whether a node stands as it is wanted. A suspect is one also while it has no slot, is tried or rests."""
+    return wanted == standing.name or (wanted == Standing.suspect.name and is_doubted(standing, suspect=suspect))
 
 
 def refuse_value(name: str, known: Iterable[str]) -> Refusal:

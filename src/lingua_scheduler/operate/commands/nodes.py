@@ -43,7 +43,7 @@ def list_nodes(
     rows = [
         (
             one["node_id"],
-            one["standing"].replace("_", " "),
+            stands(one),
             one["reported"],
             one["intent"],
             f"{one['used']}/{one['max']}" + (f" ({one['limbo']} in limbo)" if one["limbo"] else ""),
@@ -54,6 +54,12 @@ def list_nodes(
     none = f"no node is {standing}" if standing else "no node has registered: `lingua new node my_node.py` writes one"
     head = ("node", "stands", "says", "is meant to be", "slots", "heard")
     show({"nodes": found}, head, rows, as_json=as_json, none=none)
+
+
+def stands(node: dict[str, Any]) -> str:
+    """How a node stands, in words. A suspect that is tried with a job stands like one that is trusted."""
+    is_tried = node["standing"] == "available" and node.get("suspect")
+    return "available, on trial" if is_tried else str(node["standing"]).replace("_", " ")
 
 
 def ago(passed_ms: int) -> str:
@@ -81,7 +87,7 @@ def _facts(node: dict[str, Any]) -> list[tuple[str, Any]]:
     override = node.get("max_override")
     return [
         ("node", node["node_id"]),
-        ("stands", node["standing"].replace("_", " ")),
+        ("stands", stands(node)),
         ("says", node["reported"]),
         ("is meant to be", node["intent"]),
         ("health", f"{node['health']} of 100"),

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.operate.commands.nodes import stands
 from lingua_scheduler.operate.commands.options import AsJson, Token, Url, operator
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ _NODE_WIDTH: Final = 30
 _OTHER_ROWS: Final = 12
 _MOST_POOLS: Final = 12
 _MOST_PROBLEMS: Final = 3
-_COLOURS: Final = {"available": "green", "full": "yellow", "resting": "blue", "suspect": "magenta"}
+_COLOURS: Final = {"available": "green", "full": "yellow", "resting": "blue"} | dict.fromkeys(
+    ("suspect", "suspect full", "on trial"), "magenta"
+)
 
 
 @dataclass(slots=True)
@@ -151,8 +154,9 @@ def _pool(pool: dict[str, Any]) -> Text:
 def _nodes(nodes: Sequence[dict[str, Any]], most: int) -> Panel:
     shown: list[Text] = []
     for node in nodes[:most]:
-        colour, standing = _COLOURS.get(node["standing"], "red"), node["standing"].replace("_", " ")
-        name = Text(f"{node['node_id'][:14]:<15}", style="" if node["standing"] in {"available", "full"} else colour)
+        standing = stands(node).removeprefix("available, ")
+        colour = _COLOURS.get(standing, "red")
+        name = Text(f"{node['node_id'][:14]:<15}", style="" if standing in {"available", "full"} else colour)
         shown.append(Text.assemble(name, (f"{node['used']}/{node['max']} ", colour), (standing, _QUIET)))
     more = f", {len(nodes) - most} more" if len(nodes) > most else ""
     body: RenderableType = Columns(shown, width=_NODE_WIDTH, equal=True) if shown else Text("no node has registered")

@@ -46,6 +46,14 @@ def test_the_four_numbers_the_pools_and_what_is_wrong() -> None:
     assert text.index("zh:en") < text.index("en:zh")
 
 
+def test_a_suspect_that_is_tried_with_a_job_is_told_from_one_that_is_trusted() -> None:
+    watch = Watch("http://here")
+    watch.see(stats(), [node("n1") | {"suspect": False}])
+    assert "on trial" not in drawn(watch)
+    watch.see(stats(), [node("n1") | {"suspect": True}])
+    assert "on trial" in drawn(watch)
+
+
 def test_what_is_old_says_so_and_is_still_shown() -> None:
     watch = Watch("http://here")
     watch.miss("nobody answers")

@@ -9,6 +9,9 @@ import { lookFor } from "./job.js";
 import { ago, clock, date } from "./times.js";
 import { events, nodes, serverNow } from "./watch.js";
 
+/** A suspect that is tried with a job stands like one that is trusted. */
+export const standingOf = node => node.suspect && node.standing === "available" ? "trial" : node.standing;
+
 const SHOWN = 50;
 /** Which node is looked at; "": none. */
 export const chosenNode = signal(inAddress("node"));
@@ -111,7 +114,7 @@ export const NodePage = () => {
       <div class="head"><h2 id="node-title">${nodeId}</h2>
         <button class="small close" onClick=${() => choose(nodeId)}>${say("close")}</button></div>
       ${!node && html`<p class="dim">${say("node.gone")}</p>`}
-      ${node && html`<p>${say(`standing.${node.standing}`)} · ${say("node.since", { date: date(node.registered_at_ms) })}${Object.entries(more?.labels ?? {}).map(([name, value]) => ` · ${name}=${value}`)}</p>`}
+      ${node && html`<p>${say(`standing.${standingOf(node)}`)} · ${say("node.since", { date: date(node.registered_at_ms) })}${Object.entries(more?.labels ?? {}).map(([name, value]) => ` · ${name}=${value}`)}</p>`}
       ${node && node.marks.length > 0 && html`<ul>${node.marks.map(mark => html`<li key=${mark.service}>${say("node.mark", { service: mark.service || say("mark.all"), s: Math.max(0, Math.round((mark.until_ms - serverNow.value) / 1000)) })}</li>`)}</ul>`}
       ${node && more && html`<${Acts} node=${more} />`}
       <div class="columns">

@@ -4,17 +4,17 @@ import { html, signal } from "../html.js";
 import { number, say } from "../i18n.js";
 import { inAddress, setAddress } from "../place.js";
 import { confirmed, me } from "./call.js";
-import { choose, chosenNode } from "./node.js";
+import { choose, chosenNode, standingOf } from "./node.js";
 import { ago } from "./times.js";
 import { nodes, nodesTotal, serverNow } from "./watch.js";
 
 const wanted = signal(inAddress("q"));
-const COLOURS = { available: "good", full: "good", suspect: "warn", suspect_full: "warn", resting: "warn", not_ready: "warn", draining: "warn" };
-export const colourOf = standing => COLOURS[standing] ?? "bad";
+const COLOURS = { available: "good", full: "good", suspect: "warn", suspect_full: "warn", trial: "warn", resting: "warn", not_ready: "warn", draining: "warn" };
+const colourOf = node => COLOURS[standingOf(node)] ?? "bad";
 const RANKS = { bad: 0, warn: 1, good: 2 };
 
 const fits = (node, words) => {
-  const text = [node.node_id, node.standing, node.intent, node.instance_id ?? "", node.version ?? "", ...node.semantic_langs].join(" ").toLowerCase();
+  const text = [node.node_id, node.standing, node.suspect ? "suspect" : "", node.intent, node.instance_id ?? "", node.version ?? "", ...node.semantic_langs].join(" ").toLowerCase();
   return words.every(word => text.includes(word));
 };
 
@@ -33,12 +33,12 @@ const Acts = ({ node }) => {
 const percent = share => `${Math.round(100 * share)} %`;
 
 const Row = ({ node }) => {
-  const colour = colourOf(node.standing);
+  const colour = colourOf(node);
   const services = Object.entries(node.services).map(([name, ready]) => ready ? name : say("service.off", { name }));
   return html`
     <tr data-node=${node.node_id} data-colour=${colour}>
       <th scope="row"><span class=${`dot ${colour}`}></span><button class="name" aria-expanded=${chosenNode.value === node.node_id} onClick=${() => choose(node.node_id)}>${node.node_id}</button></th>
-      <td><span class=${`standing ${colour}`}>${say(`standing.${node.standing}`)}</span>${node.intent === "evicted" && html` <span class="dim">${say("evicted")}</span>`}</td>
+      <td><span class=${`standing ${colour}`}>${say(`standing.${standingOf(node)}`)}</span>${node.intent === "evicted" && html` <span class="dim">${say("evicted")}</span>`}</td>
       <td class="number">${number(node.used)}/${number(node.max)}${node.limbo > 0 && html` <span class="dim" title=${say("limbo.title")}>${say("limbo", { count: number(node.limbo) })}</span>`}</td>
       <td class="number">${number(node.health)}</td>
       <td>${node.semantic_langs.join(" ")} <span class="dim">· ${say("node.pools", { count: number(node.pools) })}</span></td>
@@ -57,7 +57,7 @@ const HEADS = ["node", "standing", "slots", "health", "languages", "services", "
 export const Nodes = () => {
   const words = wanted.value.toLowerCase().split(/\s+/).filter(Boolean);
   const shown = [...nodes.value.values()].filter(node => fits(node, words)).sort((one, other) =>
-    RANKS[colourOf(one.standing)] - RANKS[colourOf(other.standing)] || one.node_id.localeCompare(other.node_id, "en", { numeric: true }));
+    RANKS[colourOf(one)] - RANKS[colourOf(other)] || one.node_id.localeCompare(other.node_id, "en", { numeric: true }));
   const search = event => {
     wanted.value = event.currentTarget.value;
     setAddress({ q: wanted.value });
