@@ -187,7 +187,7 @@ async def test_what_a_node_gives_as_a_reason_is_no_command_to_a_terminal(house: 
     for attempt in (1, 2, 3):
         failed = {"job_id": placed["job_id"], "attempt_id": attempt, "node_id": "n1", "status": "error"}
         await house.post("/v1/job/fail", failed | {"reason": "\x1b[2Jgone\nFINISHED"})
-    for words in (("list",), ("show", placed["job_id"])):
+    for words in (("list",), ("show", placed["job_id"]), ("explain", placed["job_id"])):
         text = await shown(lingua, "jobs", *words)
         assert "\\x1b[2Jgone\\nFINISHED" in text
         assert "\x1b" not in text

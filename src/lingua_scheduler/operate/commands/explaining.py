@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from lingua_scheduler.operate.commands.options import show
+from lingua_scheduler.operate.commands.options import printable, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,16 +23,16 @@ def show_explanation(said: dict[str, Any], *, as_json: bool) -> None:
     console = Console()
     if said["job_id"]:
         why = f": {said['reason']}" if said["reason"] else ""
-        console.print(escape(f"{said['job_id']} ({said['pair']}) is {said['state']}{why}"))
+        console.print(_text(f"{said['job_id']} ({said['pair']}) is {said['state']}{why}"))
         head = ("attempt", "node", "of", "by", "why so", "came to", "end", "took")
         show(said, head, [_attempt(one) for one in said["attempts"]], as_json=False)
         if said["waiting"]:
             reasons = ", ".join(said["waiting"]["reasons"])
-            console.print(escape(f"It waits for a node{' (' + reasons + ')' if reasons else ''}."))
+            console.print(_text(f"It waits for a node{' (' + reasons + ')' if reasons else ''}."))
     if said["nodes"] is None:
         return
     free = [one for one in said["nodes"] if not one["reason"]]
-    console.print(escape(f"{said['pair']}: {len(free)} of {len(said['nodes'])} nodes could take a job now."))
+    console.print(_text(f"{said['pair']}: {len(free)} of {len(said['nodes'])} nodes could take a job now."))
     rows = [
         (
             one["node_id"],
@@ -44,6 +44,11 @@ def show_explanation(said: dict[str, Any], *, as_json: bool) -> None:
     ]
     if rows:
         show(said, ("node", "could", "slots", "last choice because"), rows, as_json=False)
+
+
+def _text(line: str) -> str:
+    """What is said of a job, a node's reason in it, is neither markup nor a command to the terminal."""
+    return escape(printable(line))
 
 
 def _stages(one: dict[str, Any]) -> Iterator[str]:
