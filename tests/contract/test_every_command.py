@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
+from lingua_scheduler.core.errors import LinguaError
 from lingua_scheduler.operate.cli import app
 from tests.contract.test_commands import NODE, lingua
 from tests.support.house import LINGUA, House
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.contract.test_commands import Lingua
+    from tests.support.servers import Server
 
 __all__ = ["lingua"]
 
@@ -100,6 +105,54 @@ async def test_nobody_there_is_one_line_and_no_traceback(name: str) -> None:
     assert code == 2
     assert "Traceback" not in out + err
     assert "127.0.0.1:9" in out + err
+
+
+@pytest.fixture(params=["{}", '["x"]', "7"])
+def stranger(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Somebody who answers whatever he is asked, as no scheduler would: his URL."""
+
+    class Stranger(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = request.param.encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_DELETE = do_GET  # noqa: N815 - the names are those of HTTP
+
+        def log_message(self, *_: object) -> None:
+            """Nobody wants to read it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as server:
+        serving = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        serving.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        serving.join()
+
+
+@pytest.mark.parametrize("name", [*WORDS, "dlq replay", "dlq delete"])
+def test_somebody_who_is_no_scheduler_is_told_in_one_line_too(stranger: str, name: str) -> None:
+    words = WORDS.get(name, ("x",))
+    result = CliRunner().invoke(app, [*name.split(), *words, "--json", "--url", stranger])
+    said = f"whoever answers at {stranger} is no scheduler"
+    if name == "doctor":
+        (finding,) = json.loads(result.stdout)["findings"]
+        assert (finding["level"], result.exit_code) == ("unfit", 2)
+        assert said in finding["said"]
+    else:
+        assert isinstance(result.exception, LinguaError), result.exception
+        assert said in str(result.exception)
+
+
+async def test_who_has_no_token_is_told_how_to_give_one(server: Server) -> None:
+    async with House(server.url, **{"auth.admin_tokens": ["an-operators-token"]}).open() as house:
+        code, _, err = await ran(LINGUA, "nodes", "list", "--url", house.url)
+    assert code == 2
+    assert "UNAUTHENTICATED" in err
+    assert "--token or LINGUA_TOKEN" in err
 
 
 async def test_the_settings_of_a_scheduler_are_those_that_it_was_started_with(house: House, lingua: Lingua) -> None:
