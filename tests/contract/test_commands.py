@@ -130,11 +130,32 @@ async def test_a_node_is_drained_waited_for_and_let_work_again(house: House, lin
     assert (await told(lingua, "nodes", "evict", "n1"))["intent"] == "evicted"
 
 
+async def test_a_node_that_leaves_while_somebody_waits_until_it_is_drained_has_nothing_to_do(
+    house: House, lingua: Lingua
+) -> None:
+    await house.post("/v1/node/register", NODE)
+    await house.dispatch()
+    draining = asyncio.ensure_future(lingua("nodes", "drain", "n1", "--wait"))
+
+    async def is_drained() -> bool:
+        return bool((await house.get("/v1/nodes/n1"))["intent"] == "draining")
+
+    await eventually(is_drained)
+    await house.post("/v1/node/offline", {"node_id": "n1"})
+    result = await draining
+    assert (result.exit_code, result.stdout) == (0, "n1 has left\n")
+    # One that was never there is another matter.
+    assert "UNKNOWN_NODE" in await refused(lingua, "nodes", "drain", "nobody", "--wait")
+
+
 async def test_slots_and_a_pairing_code(house: House, lingua: Lingua) -> None:
     await house.post("/v1/node/register", NODE)
     assert (await told(lingua, "nodes", "set-max", "n1", "1"))["max_concurrent_jobs"] == 1
     assert (await told(lingua, "nodes", "set-max", "n1", "auto"))["max_concurrent_jobs"] == 2
-    assert (await lingua("nodes", "set-max", "n1", "0")).exit_code == 2
+    for number in ("0", "1025"):
+        refusal = await lingua("nodes", "set-max", "n1", number)
+        assert refusal.exit_code == 2
+        assert "from 1 to 1024" in refusal.stderr
     assert len((await told(lingua, "nodes", "pair", "n1"))["pairing_code"]) == 6
 
 

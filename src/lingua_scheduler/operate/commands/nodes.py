@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Console
 
 from lingua_scheduler.core.health import WINDOW
+from lingua_scheduler.core.node import MAX_SLOTS
 from lingua_scheduler.operate.commands.events import lines_of
 from lingua_scheduler.operate.commands.options import (
     AsJson,
@@ -22,10 +23,12 @@ from lingua_scheduler.operate.commands.options import (
     show_facts,
 )
 
+if TYPE_CHECKING:
+    from lingua_scheduler.operate.ask import Operator
+
 app = typer.Typer(no_args_is_help=True, help="The nodes: see them, drain them, let them work again.")
 
 _LOOK_S: Final = 0.25
-_MOST_SLOTS: Final = 1_000_000
 #: So many of the last things that happened to a node are shown with it.
 _EVENTS: Final = 10
 
@@ -149,7 +152,7 @@ def drain(
         say(said, f"{node_id} gets no new jobs", as_json=as_json)
         return
     until, shown = time.monotonic() + timeout, -1
-    while left := asked.node(node_id)["used"]:
+    while left := _still_at_work(asked, node_id):
         if time.monotonic() >= until:
             say(said | {"used": left}, f"{node_id} still has {left} of its slots taken", as_json=as_json)
             raise typer.Exit(1)
@@ -157,7 +160,20 @@ def drain(
             typer.echo(f"{node_id}: {left} to go", err=True)
         shown = left
         time.sleep(_LOOK_S)
-    say(said | {"used": 0}, f"{node_id} is drained: it has nothing to do, and gets nothing", as_json=as_json)
+    line = f"{node_id} has left" if left is None else f"{node_id} is drained: it has nothing to do, and gets nothing"
+    say(said | {"used": 0}, line, as_json=as_json)
+
+
+def _still_at_work(asked: Operator, node_id: str) -> int | None:
+    """How many of its slots are taken; None: it has left, and has nothing to do either."""
+    from lingua_scheduler.operate.ask import NotAnswered  # noqa: PLC0415 - only commands that ask need it
+
+    try:
+        return int(asked.node(node_id)["used"])
+    except NotAnswered as error:
+        if error.code != "UNKNOWN_NODE":
+            raise
+        return None
 
 
 @app.command()
@@ -182,8 +198,8 @@ def set_max(
     as_json: AsJson = False,
 ) -> None:
     """How many jobs a node may have at once, whatever it says itself."""
-    if slots != "auto" and not (slots.isdecimal() and 1 <= int(slots) <= _MOST_SLOTS):
-        raise typer.BadParameter(f"a number from 1 to {_MOST_SLOTS}, or auto, not {slots!r}", param_hint="SLOTS")
+    if slots != "auto" and not (slots.isdecimal() and 1 <= int(slots) <= MAX_SLOTS):
+        raise typer.BadParameter(f"a number from 1 to {MAX_SLOTS}, or auto, not {slots!r}", param_hint="SLOTS")
     said = operator(url, token).set_max(node_id, None if slots == "auto" else int(slots))
     say(said, f"{node_id} may have {said['max_concurrent_jobs']} jobs at once", as_json=as_json)
 
