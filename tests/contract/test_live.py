@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.front import auth, live
 from lingua_scheduler.front.socket import Socket
 from tests.contract.test_signing import FLAGS, OPS, Browser, browser, guarded
@@ -99,6 +100,40 @@ async def test_whoever_comes_back_goes_on_where_he_was(house: House) -> None:
         assert [one for one in again.heard if one["type"] == "snapshot"] == []
     async with viewer.again(last) as again:
         assert (await again.next("still", "delta", "snapshot"))["type"] != "snapshot"
+
+
+@pytest.mark.parametrize("part", ["numbers", "nodes"])
+async def test_nothing_is_lost_that_was_found_before_a_look_broke_off(
+    server: Server, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    broken = asyncio.Event()
+
+    async def breaks_off(*_: object) -> None:
+        broken.set()
+        raise DependencyDown("UNREACHABLE", "the engine is away")
+
+    # Whoever watches has the numbers made, and nobody else.
+    async with House(server.url, **QUICK, **{"loops.snapshot_interval_ms": 600_000}).open() as house:
+        stats = house.serving.desk.stats
+
+        async def are_old() -> bool:
+            return (stats.age_ms(house.serving.desk) or 0) >= 500
+
+        async with Viewer(house.port) as viewer:
+            await viewer.next("snapshot")
+            await eventually(are_old)
+            if part == "numbers":
+                monkeypatch.setattr(stats, "make", breaks_off)
+            else:
+                monkeypatch.setattr(live, "read_node", breaks_off)
+            await house.post("/v1/node/register", NODE)
+            told = await delta_with(viewer, "events")
+            assert "node_joined" in {event["kind"] for event in told["events"]}
+            await broken.wait()
+            assert ("stats" in told) == (part == "nodes")
+            monkeypatch.undo()
+            (shown,) = (await delta_with(viewer, "nodes"))["nodes"]
+    assert shown["node_id"] == "n1"
 
 
 @pytest.mark.parametrize("after", ["x", "x.1", "00000000.0", "", "%ff.1"])

@@ -63,6 +63,8 @@ class Live:
         self._stats: StatsAnswer | None = None
         self._nodes: dict[str, LiveNode] = {}
         self._total = 0
+        #: When the numbers were made with which the nodes were looked at last.
+        self._compared_ms = 0
         self._events: deque[EventAnswer] = deque(maxlen=MAX_EVENTS)
         self._last_event = ""
         #: Something happened that the last look at the fleet does not show.
@@ -123,20 +125,24 @@ class Live:
         """Look once, and tell everybody what is different. Nobody watches: nobody looks."""
         if not (self._viewers or watched):
             return
-        now, delta = asyncio.get_running_loop().time(), None
+        now, what = asyncio.get_running_loop().time(), dict[str, Any]()
         try:
             async with self._looking:
-                delta = await self._look(desk)
+                await self._look(desk, what)
         except (DependencyDown, OutcomeUnknown):
-            # The server is there all the same; what is wrong and how old the numbers are, they say themselves.
-            stats = self._news(desk)
-            self._pass_on(desk, None if stats is None else self._delta(desk, stats=stats), now)
+            # The server is there all the same; what is wrong and how old the numbers are, they say themselves. What
+            # was found before the look broke off is told now: it is not new to the next one.
+            if "stats" not in what and (stats := self._news(desk)) is not None:
+                what["stats"] = stats
+            self._pass_on(desk, what, now)
             raise
-        self._pass_on(desk, delta, now)
+        self._pass_on(desk, what, now)
 
-    def _pass_on(self, desk: Desk, delta: LiveDelta | None, now: float) -> None:
-        if delta is not None:
-            data = encode(delta).decode()
+    def _pass_on(self, desk: Desk, what: dict[str, Any], now: float) -> None:
+        """Tell what has changed: the fields of a delta."""
+        if what:
+            self._number += 1
+            data = encode(LiveDelta(version=self._version, now_ms=desk.clock(), **what)).decode()
             self._deltas.append((self._number, data))
             self._tell(data, now)
         else:
@@ -149,10 +155,6 @@ class Live:
             return None
         self._stats = last
         return last
-
-    def _delta(self, desk: Desk, **what: Any) -> LiveDelta:  # noqa: ANN401 - the fields of a delta
-        self._number += 1
-        return LiveDelta(version=self._version, now_ms=desk.clock(), **what)
 
     def _still(self, desk: Desk, now: float) -> None:
         if now - self._said_at >= _STILL_S:
@@ -167,58 +169,52 @@ class Live:
                 closing = socket.close(CloseCode.OVERLOADED, "you read too slowly; come again")
                 self._closing.spawn(closing, "the close of one who does not read")
 
-    async def _look(self, desk: Desk) -> LiveDelta | None:
-        """What has changed; None: nothing."""
-        new = await self._new_events(desk)
+    async def _look(self, desk: Desk, what: dict[str, Any]) -> None:
+        """What has changed, as far as the look comes."""
+        await self._find_events(desk, what)
         if self._is_moved and (desk.stats.age_ms(desk) or 0) >= _AGAIN_MS:
             # Whoever watches sees at once what became of it, and not with the next look of all.
-            self._is_moved = False
             await desk.stats.make(desk)
-        total, looked_at_ms = self._total, self._stats.generated_at_ms if self._stats else 0
-        nodes: list[LiveNode] = []
-        gone: list[str] = []
+            self._is_moved = False
         stats = self._news(desk)
-        if stats is not None and stats.generated_at_ms != looked_at_ms:
-            nodes, gone = await self._compare(desk)
-        if not (new or stats):
-            return None
-        return self._delta(
-            desk,
-            stats=stats,
-            nodes=nodes or None,
-            gone=gone or None,
-            nodes_total=self._total if self._total != total else None,
-            events=new or None,
-        )
+        if stats is not None:
+            what["stats"] = stats
+        made_at_ms = self._stats.generated_at_ms if self._stats else 0
+        if made_at_ms != self._compared_ms:
+            await self._compare(desk, what)
+            self._compared_ms = made_at_ms
 
-    async def _new_events(self, desk: Desk) -> list[EventAnswer]:
+    async def _find_events(self, desk: Desk, what: dict[str, Any]) -> None:
         """What came since the last look, all of it; before the first, the last ones."""
-        new: list[EventAnswer] = []
         while True:
             after = self._last_event
             found = await read_feed(desk.engine, after, MAX_EVENTS)
             if isinstance(found, Refusal) or not found:
-                return new
+                return
             told = [event_answer(event_id, notice) for event_id, notice in found]
             self._last_event = told[-1].id
             self._events.extend(told)
             self._is_moved |= any(event.kind.startswith(_MOVING) for event in told)
-            new += told
+            what.setdefault("events", []).extend(told)
             if not after or len(told) < MAX_EVENTS:
-                return new
+                return
 
-    async def _compare(self, desk: Desk) -> tuple[list[LiveNode], list[str]]:
+    async def _compare(self, desk: Desk, what: dict[str, Any]) -> None:
         """The nodes that are otherwise than they were told, and those that are not shown any more."""
         fleet = desk.stats.fleet
         there = [] if fleet is None else sorted(fleet.nodes, key=lambda node: (_is_well(node), node.node_id))
-        self._total = len(there)
         names = [node.node_id for node in there[:MAX_NODES]]
         looks = await asyncio.gather(*(self._read(desk, node_id) for node_id in names))
         now = {node.node_id: node for node in looks if node is not None}
         changed = [node for node_id, node in now.items() if self._nodes.get(node_id) != node]
         gone = [node_id for node_id in self._nodes if node_id not in now]
-        self._nodes = now
-        return changed, gone
+        if changed:
+            what["nodes"] = changed
+        if gone:
+            what["gone"] = gone
+        if len(there) != self._total:
+            what["nodes_total"] = len(there)
+        self._nodes, self._total = now, len(there)
 
     async def _read(self, desk: Desk, node_id: str) -> LiveNode | None:
         node = await desk.directory.at_home(node_id, lambda cell: read_node(desk.engine, cell, node_id))
