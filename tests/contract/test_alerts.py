@@ -107,6 +107,21 @@ async def test_a_pair_whose_nodes_all_drain_is_empty_and_one_with_a_single_one_l
     fire(await scrape(house), tmp_path, {"LinguaPairEmpty"})
 
 
+async def test_a_pair_of_whose_nodes_a_service_is_marked_is_not_empty(house: House, tmp_path: Path) -> None:
+    """A bad push of a model is no matter for that alert's runbook."""
+    for node_id in ("n1", "n2"):
+        house.serving.desk.marker.saw(node_id, "whisper", "asr")
+
+    async def are_marked() -> bool:
+        return "2 of 2 nodes have a service that does not work" in (await house.stats())["health"]["problems"]
+
+    await eventually(are_marked)
+    fire(await scrape(house), tmp_path, set())
+    runbooks = (PROMETHEUS.parents[1] / "docs" / "runbooks.md").read_text(encoding="utf-8")
+    told = {part.partition("\n")[0] for part in runbooks.split("\n## ") if "nodes.mark_ttl_ms" in part}
+    assert told == {"LinguaReserveSuccessLow"}
+
+
 async def test_nodes_that_are_silent_beside_others_that_are_lost_are_a_mass_silence(
     server: Server, tmp_path: Path
 ) -> None:

@@ -94,7 +94,7 @@ async def test_a_node_that_comes_back_in_its_grace_goes_on_as_before(world: Worl
 
 async def test_an_unknown_node_s_close_is_refused(world: World) -> None:
     answer, changes = await watch(world, disconnect(world.engine, CELL, "n1", "x"))
-    assert answer == Refusal("UNKNOWN_NODE", "No node n1 is registered; register it first.")
+    assert answer == Refusal("UNKNOWN_NODE", "No node n1 is registered: it has left, or must register first.")
     assert changes == {}
 
 

@@ -94,7 +94,7 @@ async def test_resume_of_an_active_node_changes_nothing(world: World) -> None:
 async def test_an_unknown_node_is_refused(world: World, name: str) -> None:
     mark = INTENTS[name]
     answer, changes = await watch(world, mark(world.engine, CELL, "n1"))
-    assert answer == Refusal("UNKNOWN_NODE", "No node n1 is registered; register it first.")
+    assert answer == Refusal("UNKNOWN_NODE", "No node n1 is registered: it has left, or must register first.")
     assert changes == {}
     assert code_of(await mark(world.engine, CELL, "n 1")) == "INVALID_MESSAGE"
     assert code_of(await mark(world.engine, "{c0}", "n1")) == "INVALID_MESSAGE"

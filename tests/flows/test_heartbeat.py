@@ -490,7 +490,7 @@ async def test_by_a_connection_that_was_replaced_nothing_can_be_said(world: Worl
 
 async def test_a_beat_of_an_unknown_node_is_refused(world: World) -> None:
     answer, changes = await watch(world, heartbeat(world.engine, CELL, "n1", tts_langs=["zh"], current_load={}))
-    assert answer == Refusal("UNKNOWN_NODE", "No node n1 is registered; register it first.")
+    assert answer == Refusal("UNKNOWN_NODE", "No node n1 is registered: it has left, or must register first.")
     assert changes == {}
 
 

@@ -170,7 +170,7 @@ async def test_a_node_that_is_gone_and_of_which_nothing_was_wanted_is_unknown(wo
     await join(world)
     await leave(world.engine, CELL, "n1")
     answer, changes = await watch(world, mark(world.engine, CELL, "n1"))
-    assert answer == Refusal("UNKNOWN_NODE", "No node n1 is registered; register it first.")
+    assert answer == Refusal("UNKNOWN_NODE", "No node n1 is registered: it has left, or must register first.")
     assert changes == {}
 
 

@@ -139,7 +139,7 @@ async def test_an_old_epoch_cannot_take_the_node_away(world: World) -> None:
 
 async def test_an_unknown_node_cannot_leave(world: World) -> None:
     answer, changes = await watch(world, leave(world.engine, CELL, "n1"))
-    assert answer == Refusal("UNKNOWN_NODE", "No node n1 is registered; register it first.")
+    assert answer == Refusal("UNKNOWN_NODE", "No node n1 is registered: it has left, or must register first.")
     assert changes == {}
     assert code_of(await leave(world.engine, CELL, "n 1")) == "INVALID_MESSAGE"
     assert code_of(await leave(world.engine, "c-0", "n1")) == "INVALID_MESSAGE"

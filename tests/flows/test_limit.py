@@ -158,7 +158,7 @@ async def test_a_limit_that_finds_its_node_silent_says_so_and_lets_those_who_wai
 
 async def test_an_unknown_node_is_refused(world: World) -> None:
     answer, changes = await watch(world, limit(world.engine, CELL, "n1", 1))
-    assert answer == Refusal("UNKNOWN_NODE", "No node n1 is registered; register it first.")
+    assert answer == Refusal("UNKNOWN_NODE", "No node n1 is registered: it has left, or must register first.")
     assert changes == {}
     assert code_of(await limit(world.engine, CELL, "n 1", 1)) == "INVALID_MESSAGE"
     assert code_of(await limit(world.engine, "{c0}", "n1", 1)) == "INVALID_MESSAGE"

@@ -21,7 +21,7 @@ class Code:
 CODES: Final[dict[str, Code]] = {
     "INVALID_MESSAGE": Code(400, False, "The message does not fit its schema."),
     "INVALID_CAPABILITY_SCHEMA": Code(400, False, "These capabilities cannot be right."),
-    "UNKNOWN_NODE": Code(404, False, "No node {node_id} is registered; register it first."),
+    "UNKNOWN_NODE": Code(404, False, "No node {node_id} is registered: it has left, or must register first."),
     "UNKNOWN_JOB": Code(404, False, "There is no job {job_id}, or its record has expired."),
     "UNKNOWN_AUDIO": Code(404, False, "There is no audio {audio_ref}, or not any more."),
     "UNKNOWN_POOL": Code(404, False, "No registered node serves {pair}."),
