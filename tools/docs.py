@@ -81,6 +81,7 @@ set in between. Without a restart, for all instances at once, and only by an ope
 
 ```
 lingua log-level                         # how it is
+lingua log-level front.door              # of one module, and of what is in it
 lingua log-level front.door debug        # of one module; `loops` is all that is in it
 lingua log-level lingua_scheduler debug --for 60
 lingua log-level front.door default      # as the settings have it

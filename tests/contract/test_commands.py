@@ -148,6 +148,16 @@ async def test_a_node_that_leaves_while_somebody_waits_until_it_is_drained_has_n
     assert "UNKNOWN_NODE" in await refused(lingua, "nodes", "drain", "nobody", "--wait")
 
 
+async def test_the_level_of_a_module_is_told_wherever_it_is_said_and_one_that_is_not_there_is_refused(
+    lingua: Lingua,
+) -> None:
+    found = await told(lingua, "log-level", "front.door")
+    assert [(one["module"], one["level"]) for one in found["modules"]] == [("lingua_scheduler.front.door", "info")]
+    assert "front.door" in await shown(lingua, "log-level", "front.door")
+    for name in ("door", "front.nothing"):
+        assert "module must be one of" in await refused(lingua, "log-level", name)
+
+
 async def test_slots_and_a_pairing_code(house: House, lingua: Lingua) -> None:
     await house.post("/v1/node/register", NODE)
     assert (await told(lingua, "nodes", "set-max", "n1", "1"))["max_concurrent_jobs"] == 1

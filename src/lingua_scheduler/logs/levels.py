@@ -73,6 +73,14 @@ class Levels:
             module: (level, None if end is None else max(0.0, end - clock)) for module, (level, end) in said.items()
         }
 
+    def of(self, name: str) -> dict[str, tuple[str, float | None]]:
+        """The level that counts for a module, which may be that of what it is in, and what is said of those in it."""
+        module, said = check_module(name), self.now()
+        nearest = module
+        while nearest not in said:
+            nearest = nearest.rpartition(".")[0]
+        return {module: said[nearest]} | {one: how for one, how in said.items() if one.startswith(f"{module}.")}
+
     def set(self, module: str, level: str, seconds: float | None = None, who: str = "") -> str:
         """Set the level of a module, for a while or until somebody says otherwise. Returns the module's full name."""
         module, level = check_module(module), check_level(level)

@@ -123,9 +123,10 @@ class Operator:
         """Why a job went where it went, and perhaps who could take it now."""
         return self._whole(f"/v1/job/{quote(job_id, safe='')}/explain", nodes="true" if nodes else "false")
 
-    def log_levels(self) -> dict[str, Any]:
-        """How much whoever answers writes down, by module."""
-        return self._ask("GET", "/v1/log-levels", modules=list)
+    def log_levels(self, module: str | None) -> dict[str, Any]:
+        """How much whoever answers writes down, by module; perhaps only of one and what is in it."""
+        asked = "" if module is None else f"?{urlencode({'module': module})}"
+        return self._ask("GET", f"/v1/log-levels{asked}", modules=list)
 
     def set_log_level(self, module: str, level: str, seconds: float | None) -> dict[str, Any]:
         """How much all write down of a module."""

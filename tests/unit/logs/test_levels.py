@@ -61,6 +61,19 @@ async def test_what_is_in_a_module_follows_it(levels: Levels) -> None:
     assert (level(DOOR), level(f"{ROOT}.loops.reaper")) == (logging.DEBUG, logging.ERROR)
 
 
+async def test_of_a_module_of_which_nothing_is_said_that_counts_which_it_is_in(levels: Levels) -> None:
+    assert levels.of("front.door") == {DOOR: ("warning", None)}
+    assert levels.of(f"{ROOT}.loops.loop") == {f"{ROOT}.loops.loop": ("error", None)}
+    levels.set("front", "debug")
+    assert levels.of("front.door") == {DOOR: ("debug", None)}
+    levels.set("front.door", "info")
+    assert levels.of("front") == {f"{ROOT}.front": ("debug", None), DOOR: ("info", None)}
+    assert levels.of("") == levels.now()
+    for name in ("door", "nothing", "front.doo"):
+        with pytest.raises(Invalid):
+            levels.of(name)
+
+
 async def test_for_a_while(levels: Levels) -> None:
     levels.set("front", "debug", 0.01)
     (left,) = [seconds for _, seconds in levels.now().values() if seconds is not None]

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.letter import Letter
-from lingua_scheduler.front.web import Route
+from lingua_scheduler.front.web import Query, Route
 from lingua_scheduler.protocol.logs import (
     LogLevelAnswer,
     LogLevelRequest,
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from lingua_scheduler.front.web import Request, Said
 
 
-async def show_levels(desk: Desk, _request: Request) -> Said:
-    """The levels of this instance."""
+async def show_levels(desk: Desk, request: Request) -> Said:
+    """The levels of this instance; of one module also if nothing is said of it alone."""
+    named = request.query.get("module")
+    said = desk.levels.now() if named is None else desk.levels.of(named)
     modules = [
-        ModuleLevel(module=module, level=level, for_s=seconds)
-        for module, (level, seconds) in sorted(desk.levels.now().items())
+        ModuleLevel(module=module, level=level, for_s=seconds) for module, (level, seconds) in sorted(said.items())
     ]
     return LogLevelsAnswer(instance_id=desk.instance_id, modules=modules)
 
@@ -54,8 +55,8 @@ ROUTES: Final = (
         show_levels,
         "How much this instance writes down, by module.",
         answers=LogLevelsAnswer,
+        query=(Query("module", "Only this one, like front.door, and what is in it."),),
         tag="fleet",
-        asks_engine=False,
     ),
     Route(
         "POST",

@@ -23,10 +23,11 @@ def log_level(
     """How much is written down of a module, on all instances. Without a level: how it is."""
     asked = operator(url, token)
     if level is None or module is None:
-        found = asked.log_levels()
-        wanted = [one for one in found["modules"] if module is None or one["module"].endswith(module)]
-        rows = [(one["module"], one["level"], one.get("for_s") and f"{one['for_s']:.0f} s more") for one in wanted]
-        show(found | {"modules": wanted}, ("module", "level", "for"), rows, as_json=as_json)
+        found = asked.log_levels(module)
+        rows = [
+            (one["module"], one["level"], one.get("for_s") and f"{one['for_s']:.0f} s more") for one in found["modules"]
+        ]
+        show(found, ("module", "level", "for"), rows, as_json=as_json)
         return
     said = asked.set_log_level(module, level, seconds)
     number, while_ = len(said["instances"]), "" if seconds is None else f" for {seconds:g} s"
