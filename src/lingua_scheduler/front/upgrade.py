@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.datastructures import Headers
-from websockets.exceptions import InvalidHandshake, InvalidState
+from websockets.exceptions import InvalidHandshake
 from websockets.frames import Frame, Opcode
+from websockets.protocol import State
 
 from lingua_scheduler.core.refusal import CODES, Refusal
 from lingua_scheduler.front.exchange import last_answer
@@ -99,17 +100,11 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def put(self, data: str | bytes) -> None:
         """Write a text or a binary message in this very tick. `OSError`: nobody can hear it any more."""
-        if self.disconnected or self.close_sent:
+        if self.disconnected or self.close_sent or self.conn.state is not State.OPEN:
             raise ConnectionError("the connection is closed")
-        conn = self.conn
-        try:
-            if isinstance(data, str):
-                conn.send_text(data.encode())
-            else:
-                conn.send_binary(data)
-        except InvalidState:
-            raise ConnectionError("the connection is closing") from None
-        self.transport.write(b"".join(conn.data_to_send()))
+        # As the protocol would frame it, but for its queue, and for extensions, of which there are none.
+        frame = Frame(Opcode.TEXT, data.encode()) if isinstance(data, str) else Frame(Opcode.BINARY, data)
+        self.transport.write(frame.serialize(mask=False))
 
     def send_receive_event_to_app(self) -> None:
         """Hand a message on. As it is with uvicorn, but that nobody stops reading for a single one."""
