@@ -75,12 +75,12 @@ class Dispatcher:
             if not isinstance(placed, Placed):
                 await asyncio.sleep(0.001)  # full: the other process has all slots
                 continue
-            given = await self.assign(job_id, placed.attempt_id, placed.node_id, placed.epoch)
+            given = await self.assign(job_id, placed.attempt_id, placed.node_id, placed.epoch, fails=UNDELIVERED)
             await given.over.wait()
 
-    async def assign(self, job_id: str, attempt: int, node_id: str, epoch: str) -> Given:
+    async def assign(self, job_id: str, attempt: int, node_id: str, epoch: str, fails: float = 0.0) -> Given:
         """Write an assignment to its node, or fail to, and say which to the engine."""
-        given, sent = Given(epoch), self._random.random() >= UNDELIVERED
+        given, sent = Given(epoch), self._random.random() >= fails
         if sent:
             self._given[job_id, attempt] = given
             self._tell("run", node_id, job_id, attempt)
@@ -91,7 +91,10 @@ class Dispatcher:
         return given
 
     async def _assign_again(self, event: Event) -> None:
-        """An event may be as old as the outbox is long, and a node must not begin what is already another's."""
+        """An event may be as old as the outbox is long, and a node must not begin what is already another's.
+
+        Others may hear it too, and have written the assignment by now: nobody may say of it that it could not be.
+        """
         job = await read_job(self._engine, event.job)
         if isinstance(job, Refusal):
             return
