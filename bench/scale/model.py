@@ -36,9 +36,9 @@ class World:
     speech_bytes_per_s: float = 32_000.0
     work_s: float = 1.5
     #: Of an instance, as `./dev bench front` measures it: CPU of an utterance and of a beat, memory of a socket.
-    instance_us_per_utterance: float = 502.0
+    instance_us_per_utterance: float = 307.0
     instance_us_per_beat: float = 120.0
-    socket_bytes: int = 31_100
+    socket_bytes: int = 26_800
     #: As many sockets as one instance should hold.
     sockets_per_instance: int = 20_000
 
