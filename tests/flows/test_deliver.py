@@ -216,7 +216,7 @@ class TestWhoIsNotSure:
         """Its node has lost its instance, and has the job or not."""
         await join(world, connection="s1")
         await place(world)
-        await disconnect(world.engine, CELL, "n1", "s1", handover=True)
+        await disconnect(world.engine, CELL, "n1", "s1", "handover")
 
     @pytest.mark.usefixtures("away")
     async def test_leaves_it_with_a_node_that_may_come_back(self, world: World) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lingua_scheduler.core.node import PARTINGS
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.disconnect import Away, Replaced, disconnect
 from lingua_scheduler.flows.heartbeat import heartbeat
@@ -14,17 +15,18 @@ from tests.support.stage import T0, bring, code_of, join, place, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
+    from lingua_scheduler.core.node import Parting
     from tests.support.world import World
 
 
-@pytest.mark.parametrize(("handover", "grace_ms"), [(False, 500), (True, 10_000)])
+@pytest.mark.parametrize(("how", "grace_ms"), [("closed", 500), ("handover", 10_000)])
 async def test_a_closed_socket_begins_a_grace_in_which_the_node_is_not_chosen(
-    world: World, handover: bool, grace_ms: int
+    world: World, how: Parting, grace_ms: int
 ) -> None:
     await join(world, connection="x")
     await bring(world, "RUNNING")
     world.now_ms += 7
-    answer, changes = await watch(world, disconnect(world.engine, CELL, "n1", "x", handover=handover))
+    answer, changes = await watch(world, disconnect(world.engine, CELL, "n1", "x", how))
     until = T0 + 7 + grace_ms
     assert answer == Away(until)
     assert changes == {
@@ -38,7 +40,7 @@ async def test_a_closed_socket_begins_a_grace_in_which_the_node_is_not_chosen(
 async def test_a_grace_is_kept_in_full_however_long_the_node_was_silent_before(world: World) -> None:
     await join(world, connection="x")
     world.now_ms += 40_000
-    await disconnect(world.engine, CELL, "n1", "x", handover=True)
+    await disconnect(world.engine, CELL, "n1", "x", "handover")
     assert (await world.cell()).due["n:n1"] == T0 + 50_000
     world.now_ms += 9_999
     await reap(world.engine, CELL)
@@ -48,12 +50,12 @@ async def test_a_grace_is_kept_in_full_however_long_the_node_was_silent_before(w
     assert (await world.cell()).nodes["n1"].lost_at_ms == T0 + 50_000
 
 
-@pytest.mark.parametrize("handover", [False, True])
-async def test_a_second_close_does_not_move_the_grace(world: World, handover: bool) -> None:
+@pytest.mark.parametrize("how", PARTINGS)
+async def test_a_second_close_does_not_move_the_grace(world: World, how: Parting) -> None:
     await join(world, connection="x")
     await disconnect(world.engine, CELL, "n1", "x")
     world.now_ms += 1
-    again = disconnect(world.engine, CELL, "n1", "x", handover=handover)
+    again = disconnect(world.engine, CELL, "n1", "x", how)
     assert await watch(world, again) == (Away(T0 + 500), {})
 
 
@@ -102,6 +104,7 @@ async def test_a_close_that_cannot_be_right_never_reaches_the_engine(world: Worl
     assert code_of(await disconnect(world.engine, "", "n1", "x")) == "INVALID_MESSAGE"
     assert code_of(await disconnect(world.engine, CELL, "", "x")) == "INVALID_MESSAGE"
     assert code_of(await disconnect(world.engine, CELL, "n1", "")) == "INVALID_MESSAGE"
+    assert code_of(await disconnect(world.engine, CELL, "n1", "x", "left")) == "INVALID_MESSAGE"  # type: ignore[arg-type] # no such word
 
 
 async def test_closes_of_one_tick_each_get_their_own_answer(world: World) -> None:
@@ -114,8 +117,8 @@ async def test_closes_of_one_tick_each_get_their_own_answer(world: World) -> Non
             disconnect(world.engine, CELL, "n1", "x"),
             disconnect(world.engine, CELL, "n3", "x"),
             disconnect(world.engine, CELL, "n2", "y"),
-            disconnect(world.engine, CELL, "n2", "x", handover=True),
-            disconnect(world.engine, CELL, "n1", "x", handover=True),
+            disconnect(world.engine, CELL, "n2", "x", "handover"),
+            disconnect(world.engine, CELL, "n1", "x", "handover"),
         ),
     )
     assert isinstance(answers[1], Refusal)

@@ -177,7 +177,7 @@ async def test_a_refusal_counts_each_node_once_under_its_first_reason(world: Wor
             elif why == "ill":
                 await heartbeat(world.engine, CELL, node_id, health="degraded")
             elif why == "away":
-                await disconnect(world.engine, CELL, node_id, "x", handover=True)
+                await disconnect(world.engine, CELL, node_id, "x", "handover")
 
     await crowd("stale", 3)
     world.now_ms += 35_000

@@ -72,7 +72,7 @@ async def test_a_socket_that_closes_is_counted(world: World) -> None:
 
 async def test_a_socket_that_the_scheduler_closes_is_not(world: World) -> None:
     await join(world, connection="x")
-    _, changes = await watch(world, disconnect(world.engine, CELL, "n1", "x", handover=True), judged=True)
+    _, changes = await watch(world, disconnect(world.engine, CELL, "n1", "x", "handover"), judged=True)
     assert changes["nodes"] == {"n1": {"away_until_ms": T0 + 10_000, "standing": Standing.not_ready}}
 
 

@@ -33,7 +33,7 @@ async def hung_up(world: World, state: State, **asked: Any) -> None:
     await join(world, "n1", connection="x", process_id="p1")
     await bring(world, state, **asked)
     await join(world, "n2")
-    await disconnect(world.engine, CELL, "n1", "x", handover=True)
+    await disconnect(world.engine, CELL, "n1", "x", "handover")
 
 
 @pytest.mark.parametrize(("state", "after_ms"), [("RESERVED", 5_000), ("DISPATCHED", 9_999)])
@@ -49,7 +49,7 @@ async def test_a_result_is_not_overdue_while_its_node_is_in_a_grace(world: World
     await bring(world, "RUNNING")
     world.now_ms += 25_000
     await join(world, "n1", connection="x", epoch="1-n1", running=[(A, 1)])
-    await disconnect(world.engine, CELL, "n1", "x", handover=True)
+    await disconnect(world.engine, CELL, "n1", "x", "handover")
     await sweep(world)
     world.now_ms += 5_000
     assert await watch(world, reap(world.engine, CELL)) == (Settled(1, False), {"due": {f"j:{A}": T0 + 35_000}})
@@ -106,7 +106,7 @@ async def test_the_time_of_what_a_legacy_node_has_counts_again_when_it_is_back(w
     await place(world)
     await deliver(world.engine, A, 1, "n1")
     await place(world, B)
-    await disconnect(world.engine, CELL, "n1", "x", handover=True)
+    await disconnect(world.engine, CELL, "n1", "x", "handover")
     world.now_ms += 6_000
     await sweep(world)
     await join(world, "n1", connection="y", acks=False, tells=False)
@@ -126,7 +126,7 @@ async def test_what_a_legacy_node_may_not_have_been_told_goes_on_at_once_when_it
     await deliver(world.engine, A, 1, "n1")
     await place(world, B)
     await join(world, "n2")
-    await disconnect(world.engine, CELL, "n1", "x", handover=True)
+    await disconnect(world.engine, CELL, "n1", "x", "handover")
     left = await undeliver(world.engine, B, 1, "n1", unsure=True)
     assert isinstance(left, Delivered)
     assert (left.state, left.node_id) == ("RESERVED", "n1")
@@ -185,6 +185,6 @@ async def test_the_time_of_a_fenced_attempt_is_not_watched_again(world: World) -
     world.now_ms += 5_000
     await sweep(world)
     assert (await world.cell()).jobs[A].node == "n2"
-    await disconnect(world.engine, CELL, "n1", "x", handover=True)
+    await disconnect(world.engine, CELL, "n1", "x", "handover")
     _, changes = await watch(world, join(world, "n1", connection="y", epoch="1-n1", process_id="p1", running=[(A, 1)]))
     assert f"j:{A}" not in changes["due"]

@@ -390,6 +390,101 @@ async def test_a_single_silent_node_is_called_so_before_it_is_given_up(world: Wo
         assert standing(await world.cell(), "n1") == {found}
 
 
+async def fall_deaf(world: World, quiet: int, loud: int, apart_ms: int = 1_000) -> tuple[list[str], list[str]]:
+    """So many nodes do not answer on their sockets, one after the other; so many do."""
+    names = [f"s{number}" for number in range(quiet)], [f"n{number}" for number in range(loud)]
+    await asyncio.gather(*(join(world, node_id, connection=node_id) for node_id in [*names[0], *names[1]]))
+    for node_id in names[0]:
+        world.now_ms += apart_ms
+        await disconnect(world.engine, CELL, node_id, node_id, "unheard")
+    return names
+
+
+async def test_nodes_that_do_not_answer_on_their_sockets_are_silent_at_once(world: World) -> None:
+    await join(world, "s0", connection="s0")
+    await bring(world, "RUNNING")
+    world.now_ms += 7
+    _, changes = await watch(world, disconnect(world.engine, CELL, "s0", "s0", "unheard"))
+    until = T0 + 7 + 10_000
+    assert changes == {
+        "nodes": {"s0": {"standing": Standing.stale, "away_until_ms": until, "unheard": 1}},
+        "standing": {"s0": 23},
+        "room": {1: 0},
+        "due": {"n:s0": until},
+    }
+
+
+@pytest.mark.parametrize(("silent", "heard", "given_up"), [(3, 3, True), (4, 3, False), (3, 2, False), (4, 0, True)])
+async def test_more_than_half_do_not_answer_on_their_sockets(
+    world: World, silent: int, heard: int, given_up: bool
+) -> None:
+    """The first of them has its time until the last could be asked: then it is seen how many there are."""
+    quiet, loud = await fall_deaf(world, silent, heard)
+    world.now_ms = T0 + 11_000
+    await sweep(world)
+    cell = await world.cell()
+    assert standing(cell, quiet[0]) == {Standing.lost if given_up else Standing.stale}
+    assert standing(cell, *quiet[1:]) == {Standing.stale}
+    assert standing(cell, *loud) <= {Standing.available}
+    assert [(event.attempt, event.detail) for event in alarms(cell)] == ([] if given_up else [(silent, str(heard))])
+
+
+async def test_who_does_not_answer_on_its_socket_is_given_up_as_silent(world: World) -> None:
+    await fall_deaf(world, 1, 0)
+    world.now_ms = T0 + 10_999
+    await sweep(world)
+    assert standing(await world.cell(), "s0") == {Standing.stale}
+    world.now_ms += 1
+    await sweep(world)
+    cell = await world.cell()
+    node = cell.nodes["s0"]
+    assert (node.lost_at_ms, node.flaps, node.recent) == (world.now_ms, 1, 1)
+    assert [event.detail for event, _ in cell.outbox if event.kind == "lost"] == ["silent"]
+
+
+@pytest.mark.parametrize(("after_ms", "lost"), [(599_999, False), (600_000, True)])
+async def test_the_bound_counts_from_the_end_of_the_grace_of_a_socket(world: World, after_ms: int, lost: bool) -> None:
+    quiet, _ = await fall_deaf(world, 5, 0, apart_ms=0)
+    world.now_ms = T0 + 10_000 + after_ms
+    await sweep(world)
+    assert standing(await world.cell(), *quiet) == {Standing.lost if lost else Standing.stale}
+
+
+@pytest.mark.parametrize("says_what_it_runs", [True, False])
+async def test_who_comes_back_by_another_socket_in_a_mass_silence_goes_on(
+    world: World, says_what_it_runs: bool
+) -> None:
+    epoch = (await join(world, "s0", connection="s0")).epoch
+    await bring(world, "RUNNING", limits=Limits(run_ms=80_000, timeout_ms=80_000))
+    await fall_deaf(world, 5, 0)
+    world.now_ms = T0 + 40_000
+    await sweep(world)
+    said = {"epoch": epoch, "running": [(A, 1)]} if says_what_it_runs else {}
+    answer = await join(world, "s0", connection="again", **said)
+    assert answer.how == ("RESYNC" if says_what_it_runs else "CONTINUED")
+    cell = await world.cell()
+    node = cell.nodes["s0"]
+    assert (node.standing, node.away_until_ms, node.unheard) == (Standing.available, 0, 0)
+    assert (cell.jobs[A].state, cell.jobs[A].node, cell.jobs[A].attempt) == ("RUNNING", "s0", 1)
+
+
+async def test_a_job_of_a_node_that_does_not_answer_is_late_as_any_other(world: World) -> None:
+    """Whether it is in a grace or silent is not known: what it was given time for goes on, here and behind it."""
+    await join(world, "s0", connection="s0")
+    await bring(world, "RUNNING", limits=Limits(run_ms=5_000, max_retry=0))
+    await fall_deaf(world, 1, 0)
+    world.now_ms = T0 + 5_000
+    await sweep(world)
+    assert (await world.cell()).jobs[A].past.attempts[0].cause == "run_timeout"
+
+
+async def test_who_comes_back_as_another_process_was_gone_once(world: World) -> None:
+    await join(world, "s0", connection="s0", process_id="p")
+    await disconnect(world.engine, CELL, "s0", "s0", "unheard")
+    await join(world, "s0", connection="again", process_id="q")
+    assert (await world.cell()).nodes["s0"].flaps == 1
+
+
 async def test_sockets_that_close_are_no_silence(world: World) -> None:
     """All of them at once: each is given up when its grace is over."""
     names = [f"n{number}" for number in range(6)]

@@ -246,7 +246,7 @@ async def test_the_time_of_a_probe_outlives_a_reconnect(world: World) -> None:
 async def test_the_time_of_a_probe_comes_while_the_node_is_away(world: World) -> None:
     await join(world, connection="x")
     await doubt(world, "n1")
-    await disconnect(world.engine, CELL, "n1", "x", handover=True)
+    await disconnect(world.engine, CELL, "n1", "x", "handover")
     world.now_ms = TIME + 1
     await sweep(world)
     assert (await node(world)).standing == Standing.not_ready

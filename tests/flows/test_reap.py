@@ -259,7 +259,7 @@ async def test_a_node_whose_socket_stays_closed_for_its_grace_is_lost(
 
 async def test_a_node_that_the_scheduler_hung_up_on_has_a_longer_grace(world: World) -> None:
     await two_nodes(world, "RUNNING")
-    await disconnect(world.engine, CELL, "n1", "x", handover=True)
+    await disconnect(world.engine, CELL, "n1", "x", "handover")
     world.now_ms += 9_999
     assert await watch(world, reap(world.engine, CELL)) == (Settled(1, False), {"due": {f"j:{A}": T0 + 30_000}})
     world.now_ms += 1

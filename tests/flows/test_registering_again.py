@@ -106,7 +106,7 @@ class TestByTheConnectionThatItHas:
     @pytest.mark.parametrize("renewed_by", ["node", "instance"])
     async def test_its_own_goes_on(self, world: World, renewed_by: str) -> None:
         await join(world, connection="x")
-        await disconnect(world.engine, CELL, "n1", "x", handover=True)
+        await disconnect(world.engine, CELL, "n1", "x", "handover")
         answer = await join(world, connection="x", epoch="1-n1", renewed_by=renewed_by)
         assert (answer.how, answer.replaced) == ("RESYNC", "")
         assert (await world.cell()).nodes["n1"].away_until_ms == 0

@@ -212,7 +212,7 @@ async def test_a_drained_node_that_fell_silent_is_stale_and_draining_again_when_
 async def test_a_node_in_its_grace_that_speaks_is_heard_and_its_grace_goes_on(world: World) -> None:
     await join(world, connection="x")
     await drain(world.engine, CELL, "n1")
-    await disconnect(world.engine, CELL, "n1", "x", handover=True)
+    await disconnect(world.engine, CELL, "n1", "x", "handover")
     assert (await world.cell()).nodes["n1"].standing == 5
     world.now_ms += 9_999
     _, changes = await watch(world, ack(world.engine, A, 1, "n1"))

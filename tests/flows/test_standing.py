@@ -46,7 +46,7 @@ async def test_each_reason_hides_those_below_it(world: World) -> None:
     world.now_ms += 35_000
     await sweep(world)
     assert await standing(world) == Standing.stale
-    await disconnect(world.engine, CELL, "n1", "x", handover=True)
+    await disconnect(world.engine, CELL, "n1", "x", "handover")
     assert await standing(world) == Standing.not_ready
     world.now_ms += 10_000
     await sweep(world)
@@ -63,7 +63,7 @@ async def test_each_reason_that_ends_shows_the_next(world: World) -> None:
     await cancel(world.engine, B)
     await heartbeat(world.engine, CELL, "n1", health="degraded", max_concurrent_jobs=1)
     await drain(world.engine, CELL, "n1")
-    await disconnect(world.engine, CELL, "n1", "x", handover=True)
+    await disconnect(world.engine, CELL, "n1", "x", "handover")
     found = [await standing(world)]
     await join(world, connection="y", epoch="1-n1", health="degraded", max_concurrent_jobs=1)
     found.append(await standing(world))

@@ -206,7 +206,7 @@ async def test_a_node_that_lost_its_jobs_with_its_socket_has_failed_once_however
     await join(world, max_concurrent_jobs=2, process_id="p1", connection="x")
     for job_id in (A, B):
         await bring(world, "RUNNING", job_id)
-    await disconnect(world.engine, CELL, "n1", "x", handover=handover)
+    await disconnect(world.engine, CELL, "n1", "x", "handover" if handover else "closed")
     world.now_ms += after_ms
     if swept:
         await sweep(world)

@@ -234,7 +234,7 @@ async def test_what_somebody_may_have_written_stays_with_a_node_that_may_come_ba
     link = stage.links.get(placed.node_id)
     assert link is not None
     stage.links.remove(link)
-    await disconnect(stage.world.engine, CELL, placed.node_id, link.known.connection, handover=True)
+    await disconnect(stage.world.engine, CELL, placed.node_id, link.known.connection, "handover")
     for _ in range(2):
         await stage.delivery.carry_again(f"{CELL}.first", 1)
         job = (await stage.world.cell()).jobs[f"{CELL}.first"]

@@ -288,7 +288,7 @@ class TestAnInstanceThatWasTakenForGone:
         await scene.join()
         renewing = asyncio.create_task(scene.roster.renew_all())
         await asyncio.sleep(0)
-        await scene.roster.leave(scene.link(), handover=False)
+        await scene.roster.leave(scene.link(), "closed")
         await renewing
         assert (await scene.node()).record.away_until_ms == T0 + 500
 
@@ -305,13 +305,13 @@ class TestAnInstanceThatWasTakenForGone:
 class TestLeaving:
     async def test_a_closed_socket_begins_a_short_grace(self, scene: Scene) -> None:
         await scene.join()
-        await scene.roster.leave(scene.link(), handover=False)
+        await scene.roster.leave(scene.link(), "closed")
         assert scene.links.get("n1") is None
         assert (await scene.node()).record.away_until_ms == T0 + 500
 
     async def test_one_that_we_closed_a_long_one(self, scene: Scene) -> None:
         await scene.join()
-        await scene.roster.leave(scene.link(), handover=True)
+        await scene.roster.leave(scene.link(), "handover")
         assert (await scene.node()).record.away_until_ms == T0 + 10_000
 
     async def test_the_close_of_a_replaced_socket_changes_nothing(self, scene: Scene) -> None:
@@ -320,7 +320,7 @@ class TestLeaving:
         await scene.join()
         await asyncio.sleep(0)
         assert old.closed_with == CloseCode.REPLACED
-        await scene.roster.leave(replaced, handover=False)
+        await scene.roster.leave(replaced, "closed")
         assert scene.links.get("n1") is not None
         assert (await scene.node()).record.away_until_ms == 0
 
@@ -339,7 +339,7 @@ class TestLeaving:
 
         with monkeypatch.context() as patched:
             patched.setattr(scene.world.engine, "run", away)
-            await scene.roster.leave(scene.link(), handover=False)
+            await scene.roster.leave(scene.link(), "closed")
         assert (await scene.node()).record.away_until_ms == T0 + 500
 
 

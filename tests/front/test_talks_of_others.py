@@ -143,7 +143,7 @@ async def test_a_job_whose_node_s_instance_is_overdue_has_a_grace(instance: Open
         assert (await look(job_id)).grace_until_ms >= began_ms + 4_900
         await die(engine, "there")
         assert began_ms < (await look(job_id)).grace_until_ms <= desk.clock() + 1_000
-        await disconnect(engine, "c0", "n1", moved, handover=True)
+        await disconnect(engine, "c0", "n1", moved, "handover")
         assert (await look(job_id)).grace_until_ms >= began_ms + 9_900
         await cancel(engine, job_id)
         assert (await look(job_id)).grace_until_ms == 0, "it has ended"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from lingua_scheduler.core.limits import Limits
+from lingua_scheduler.core.node import PARTINGS
 from lingua_scheduler.core.wanted import Hints, Wanted
 from tests.property.messages import (
     CAPABILITIES,
@@ -116,7 +117,7 @@ def some_leave(rng: Random) -> Leave:
 
 
 def some_disconnect(rng: Random) -> Disconnect:
-    return Disconnect(_node(rng), rng.choice(("same", "same", "same", "s2")), rng.random() < 0.5)
+    return Disconnect(_node(rng), rng.choice(("same", "same", "same", "s2")), rng.choice(PARTINGS))
 
 
 LIMITS: Final = (

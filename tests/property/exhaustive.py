@@ -287,6 +287,7 @@ def _essence(cell: Cell, fleet: Fleet) -> tuple[Any, ...]:
             node.ceiling,
             node.lost_at_ms > 0,
             node.away_until_ms > 0,
+            node.unheard,
             max(0, node.away_until_ms - NOW_MS),
             max(0, node.rest_until_ms - NOW_MS),
             NOW_MS - node.seen_at_ms,

@@ -148,6 +148,7 @@ class NodeFacts:
     seen_at: int = 0
     lost_at: int = 0
     away_until: int = 0
+    unheard: bool = False
     rest_until: int = 0
     #: What became of its last five jobs, the newest last: whether it failed them.
     failed: tuple[bool, ...] = ()
@@ -212,7 +213,7 @@ class NodeFacts:
         heard_at = self.seen_at if at > self.judged_at else self.heard_when_judged
         if self.lost_at:
             return Standing.lost
-        if at >= heard_at + rules.stale_ms and not self.away_until:
+        if self.unheard or (at >= heard_at + rules.stale_ms and not self.away_until):
             return Standing.stale
         if self.away_until:
             return Standing.not_ready

@@ -72,7 +72,7 @@ class Arena(World):
         ]
         calls += [say.Intend(flow, "n1") for flow in ("drain", "resume", "evict", "leave", "heartbeat")]
         calls += [say.Fault("n1", "", "asr"), say.Limit("n1", 1)]
-        calls += [say.OfJob("cancel", 0, ""), say.OfJob("release", 0, ""), say.Disconnect("n1", "s1", handover=False)]
+        calls += [say.OfJob("cancel", 0, ""), say.OfJob("release", 0, ""), say.Disconnect("n1", "s1", "closed")]
         calls += [say.Reap(1), say.Relay(1, "none"), say.Dispatch(None, 0, Limits(), 0, "")]
         situation = say.Situation(Model(CELL, self.rules, EPOCH_MS))
         for op in (call.op(situation) for call in calls):
@@ -240,4 +240,4 @@ class CrowdMachine(CellMachine):
     @rule(limit=st.sampled_from((1, 70, 200)))
     def the_great_node_is_lost(self, limit: int) -> None:
         AllAccept("ack").play(self)
-        Lost(pick=0, handover=False, offset=0, back=None, limit=limit).play(self)
+        Lost(pick=0, how="closed", offset=0, back=None, limit=limit).play(self)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingua_scheduler.core.limits import Limits
-    from lingua_scheduler.core.node import RenewedBy
+    from lingua_scheduler.core.node import Parting, RenewedBy
     from tests.property.facts import JobFacts
     from tests.property.model import Model
 
@@ -243,12 +243,12 @@ class Leave:
 class Disconnect:
     node: str
     connection: str
-    handover: bool
+    how: Parting
 
     def op(self, now: Situation) -> Op:
         node = now.model.nodes.get(self.node)
         connection = (node.connection if node else "") if self.connection == "same" else self.connection
-        named = {"cell": CELL, "node_id": self.node, "connection": connection or "s0", "handover": self.handover}
+        named = {"cell": CELL, "node_id": self.node, "connection": connection or "s0", "how": self.how}
         return Op("disconnect", named)
 
 

@@ -34,7 +34,7 @@ from tests.property.model_jobs import JobFlows, no
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lingua_scheduler.core.node import RenewedBy
+    from lingua_scheduler.core.node import Parting, RenewedBy
     from lingua_scheduler.core.refusal import Refusal
     from lingua_scheduler.flows.register import How
     from tests.property.model_cell import LeaseId
@@ -92,7 +92,7 @@ class Model(JobFlows):
             self.counts["epoch"] += 1
             node.epoch = f"{self.counts['epoch']}-{nonce}"
         if before and not goes_on and not node.lost_at:
-            if not node.away_until:
+            if not node.away_until or node.unheard:
                 node.gone_at += (self.now,)
             self.blame(node_id, "died")
         if not goes_on or node.away_until or node.lost_at:
@@ -104,6 +104,7 @@ class Model(JobFlows):
         node.registered_at = node.seen_at = self.now
         was_away = bool(node.away_until)
         node.lost_at = node.away_until = 0
+        node.unheard = False
         node.cut_off = False
         self.regroup()
         self.watch(node_id)
@@ -178,7 +179,7 @@ class Model(JobFlows):
             return "RESYNC"
         if process not in {"", node.process}:
             return "NEW_PROCESS"
-        over = node.away_until and self.now >= node.away_until
+        over = node.away_until and self.now >= node.away_until and not node.unheard
         return "RENEWED" if node.lost_at or over else "CONTINUED"
 
     def _compare(
@@ -337,8 +338,7 @@ class Model(JobFlows):
         cell: str,  # noqa: ARG002
         node_id: str,
         connection: str,
-        *,
-        handover: bool = False,
+        how: Parting = "closed",
     ) -> Away | Replaced | Refusal:
         node = self.nodes.get(node_id)
         if node is None:
@@ -346,9 +346,10 @@ class Model(JobFlows):
         if node.connection != connection:
             return Replaced()
         if not node.lost_at and not node.away_until:
-            grace_ms = self.rules.handover_grace_ms if handover else self.rules.reconnect_grace_ms
+            grace_ms = self.rules.handover_grace_ms if how != "closed" else self.rules.reconnect_grace_ms
             node.away_until = self.now + grace_ms
-            if not handover:
+            node.unheard = how == "unheard"
+            if how == "closed":
                 node.gone_at += (self.now,)
             self.judge(node_id)
             self.watch(node_id)

@@ -241,6 +241,7 @@ class CellFacts:
                 own_max=node.own_max,
                 limit=node.limit or 0,
                 nonce=node.connection[-8:],
+                unheard=int(node.unheard),
             )
         room: Counter[int] = Counter()
         for record in records.values():

@@ -97,8 +97,8 @@ class Sweep(JobLife):
             job.watched, job.held_until = True, 0
         elif not job.accepted and self.now < job.reserved_at + job.ticket.ack_ms:
             job.looked_at, job.held_until = self.now, 0
-        elif self.nodes[job.node].away_until and not self.nodes[job.node].lost_at:
-            job.held_until = max(self.nodes[job.node].away_until, self.now)
+        elif (node := self.nodes[job.node]).away_until and not node.lost_at and not node.unheard:
+            job.held_until = max(node.away_until, self.now)
         else:
             unheard = "ack_timeout" if job.dispatched_at else "unsent"
             cause = "run_timeout" if job.accepted else unheard
@@ -192,14 +192,14 @@ class Sweep(JobLife):
                 if now >= over_at and not node.away_until:
                     node.unfinished_at = now
                 return 0
-            if not node.away_until:
-                if now < over_at + self.rules.mass_silence_ms and self._is_mass_silence():
+            if not node.away_until or node.unheard:
+                if now < (node.away_until or over_at) + self.rules.mass_silence_ms and self._is_mass_silence():
                     node.unfinished_at = now + 1_000
                     return 0
                 node.gone_at += (now,)
             self.blame(node_id, "lost")
             node.lost_at = now
-            self.post("lost", "", 0, node_id, node.epoch, "closed" if node.away_until else "silent")
+            self.post("lost", "", 0, node_id, node.epoch, "silent" if node.unheard or not node.away_until else "closed")
         self.judge(node_id)
         moved = min(limit, len(self.leases_of(node_id, fenced=False)))
         self.take_away(node_id, "lost_early", "lost", limit)

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final
 from hypothesis import strategies as st
 
 from lingua_scheduler.core.limits import Limits
+from lingua_scheduler.core.node import PARTINGS
 from tests.property import draws
 from tests.property import messages as say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lingua_scheduler.core.node import Parting
     from tests.property.machine import CellMachine
     from tests.property.messages import Message
 
@@ -113,7 +115,7 @@ class Lost:
     """A node is lost: by its socket, or by its silence while the others beat. Or it comes back just in time."""
 
     pick: int
-    handover: bool
+    how: Parting
     offset: int
     back: say.Register | None
     limit: int
@@ -123,7 +125,7 @@ class Lost:
         node = model.nodes.get(node_id)
         if node is None:
             return
-        machine.tell(say.Disconnect(node_id, "same", self.handover))
+        machine.tell(say.Disconnect(node_id, "same", self.how))
         machine.pass_time((node.away_until or node.seen_at + model.rules.offline_ms) + self.offset)
         machine.tell(*(say.honest_beat(other, "quiet") for other in model.nodes if other != node_id))
         if self.back:
@@ -186,7 +188,7 @@ def _lost_at_work(rng: Random) -> Move:
 def _lost(rng: Random) -> Move:
     back = draws.some_register(rng) if rng.random() < 0.3 else None
     offset = rng.choice((-1, 0, 0, 0, 1))
-    return Lost(rng.randrange(4), rng.random() < 0.3, offset, back, rng.choice((1, 100, 100)))
+    return Lost(rng.randrange(4), rng.choice(PARTINGS), offset, back, rng.choice((1, 100, 100)))
 
 
 #: What happens, and how often compared with the rest.

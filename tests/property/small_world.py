@@ -123,8 +123,8 @@ def stands(node: NodeRecord) -> Standing:
     doubtful = is_suspect(node) and (node.used > 0 or node.probe_at_ms > NOW_MS)
     reasons = {
         Standing.lost: node.lost_at_ms > 0,
-        Standing.not_ready: node.away_until_ms > 0,
-        Standing.stale: NOW_MS - node.seen_at_ms >= RULES.stale_ms,
+        Standing.not_ready: node.away_until_ms > 0 and not node.unheard,
+        Standing.stale: node.unheard or NOW_MS - node.seen_at_ms >= RULES.stale_ms,
         Standing.draining: node.intent != "active",
         Standing.resting: node.rest_until_ms > NOW_MS,
         Standing.suspect_full: doubtful and node.used >= node.max,
@@ -242,7 +242,7 @@ def _done(name: str, fleet: Fleet, node: str, attempt: Attempt, epoch: str) -> M
 def _lives(fleet: Fleet, box: Box) -> Iterator[Move]:
     """Processes die and come back, sockets close and open."""
     name = box.name
-    closed = (pack((name, f"{name}{box.connection}", False)),)
+    closed = (pack((name, f"{name}{box.connection}", "closed")),)
     without = fleet.with_box(replace(box, up=False, connected=False, work=frozenset()))
     fresh = replace(box, connected=True, connection=box.connection + 1)
     if box.up:
@@ -251,8 +251,9 @@ def _lives(fleet: Fleet, box: Box) -> Iterator[Move]:
     yield Move(f"restart {name}", "register", (_word(replace(reborn, epoch="")),), fleet.with_box(reborn))
     if box.up and box.connected:
         yield Move(f"drop {name}", "disconnect", closed, fleet.with_box(replace(box, connected=False)))
-        hung_up = (pack((name, f"{name}{box.connection}", True)),)
-        yield Move(f"hang-up {name}", "disconnect", hung_up, fleet.with_box(replace(box, connected=False)))
+        for word, how in (("hang-up", "handover"), ("give-up", "unheard")):
+            hung_up = (pack((name, f"{name}{box.connection}", how)),)
+            yield Move(f"{word} {name}", "disconnect", hung_up, fleet.with_box(replace(box, connected=False)))
         yield Move(
             f"beat {name}",
             "heartbeat",

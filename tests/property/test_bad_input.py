@@ -284,7 +284,7 @@ KINDS: Final[dict[str, Kind]] = {
     "tells": _BOOL,
     "lenient": _BOOL,
     "sent": _BOOL,
-    "handover": _BOOL,
+    "how": Kind((*_without("closed"), "shut", "Closed", "closed ", ["closed"], b"closed")),
     "overloaded": _BOOL,
     "unsure": _BOOL,
     "retry_after_ms": _whole(0, 86_400_000),

@@ -216,7 +216,7 @@ class Nodes(Section):
         default=10_000,
         ge=0,
         le=10 * MINUTE,
-        description="The same when the scheduler itself closed the socket or died.",
+        description="The same when the scheduler itself closed the socket or died, or nobody answered its pings.",
     )
     limbo_ttl_ms: int = Field(
         default=60_000,

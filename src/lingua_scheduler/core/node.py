@@ -10,6 +10,10 @@ from lingua_scheduler.core.refusal import Invalid
 
 #: Who registers a node once more by the connection that it has; "": nobody, the connection is a new one.
 RenewedBy = Literal["", "node", "instance"]
+#: How a node's socket came to its end: somebody closed it; we did, to stop, and others take its node in; or we hung up,
+#: because nobody answered our pings.
+Parting = Literal["closed", "handover", "unheard"]
+PARTINGS: Final[tuple[Parting, ...]] = get_args(Parting)
 
 REPORTED: Final = ("registering", "ready", "degraded", "draining", "offline")
 MAX_SLOTS: Final = 1024
@@ -32,6 +36,13 @@ def check_renewed_by(value: object) -> RenewedBy:
     if isinstance(value, str) and value in get_args(RenewedBy):
         return cast("RenewedBy", value)
     raise Invalid("renewed_by must be node, instance or nobody")
+
+
+def check_parting(value: object) -> Parting:
+    """How a node's socket came to its end."""
+    if isinstance(value, str) and value in PARTINGS:
+        return value
+    raise Invalid(f"how must be one of {', '.join(PARTINGS)}")
 
 
 def check_slots(value: object) -> int:

@@ -217,7 +217,8 @@ class NodeRecord(Record, frozen=True):
     what `used` may be: `max`, or more if the node already held more when it last spoke or was limited (its slots were
     lowered, or it came back with work we did not know). `flaps` is how often it was gone lately, a digit to the base
     `FLAP_BASE` for each of the `FLAP_PARTS` of a window, the newest last, as it was at `flapped_at_ms`. `nonce` is the
-    end of its connection's name, "" without one: what another connection says of the node does not count.
+    end of its connection's name, "" without one: what another connection says of the node does not count. `unheard`
+    says of a node whose socket is closed that it was silent before: we hung up, because it did not answer.
     """
 
     used: int
@@ -245,6 +246,7 @@ class NodeRecord(Record, frozen=True):
     own_max: int
     limit: int
     nonce: str
+    unheard: int = 0
 
 
 class Intent(Record, frozen=True):

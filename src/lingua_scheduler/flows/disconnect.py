@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lingua_scheduler.core.ids import check_bool, check_cell, check_id
+from lingua_scheduler.core.ids import check_cell, check_id
+from lingua_scheduler.core.node import check_parting
 from lingua_scheduler.core.refusal import Invalid, Refusal, refuse
 from lingua_scheduler.logs import get_log
 from lingua_scheduler.store.face import Answer, Face, No, pack
 
 if TYPE_CHECKING:
+    from lingua_scheduler.core.node import Parting
     from lingua_scheduler.store.engine import Engine
 
 log = get_log(__name__)
@@ -29,20 +31,20 @@ _DISCONNECT: Final = Face[Away | Replaced]("flows/disconnect", Away, Replaced, r
 
 
 async def disconnect(
-    engine: Engine, cell: str, node_id: str, connection: str, *, handover: bool = False
+    engine: Engine, cell: str, node_id: str, connection: str, how: Parting = "closed"
 ) -> Away | Replaced | Refusal:
-    """Begin the node's grace. `handover`: the scheduler closed the socket itself, so the grace is a long one."""
+    """Begin the node's grace: a long one if the scheduler closed the socket itself."""
     try:
         cell = check_cell(cell)
         item = pack(
             (
                 check_id("node_id", node_id),
                 check_id("connection", connection),
-                check_bool("handover", handover),
+                check_parting(how),
             )
         )
     except Invalid as invalid:
         return invalid.refusal
     answer = await _DISCONNECT(engine, cell, item)
-    log.info("disconnect", node_id=node_id, answer=answer)
+    log.info("disconnect", node_id=node_id, reason=how, answer=answer)
     return refuse(answer.code, node_id=node_id) if isinstance(answer, No) else answer

@@ -59,9 +59,9 @@ local function who_is_it(node_id, node, profile, credential, epoch, process, sta
   if process ~= "" and process ~= profile[PROFILE.process] then
     return "NEW_PROCESS"
   end
-  local away_until = node[NODE.away_until_ms]
-  local in_grace = node[NODE.lost_at_ms] == 0 and (away_until == 0 or now < away_until)
-  return in_grace and "CONTINUED" or "RENEWED"
+  -- Of those who are silent nobody knows that they are gone, however long it is, before they are given up.
+  local may_live = node[NODE.away_until_ms] == 0 or now < node[NODE.away_until_ms] or node[NODE.unheard] == 1
+  return node[NODE.lost_at_ms] == 0 and may_live and "CONTINUED" or "RENEWED"
 end
 
 local function new_node(node_id)
@@ -153,7 +153,7 @@ for i = 3, #ARGV do
     -- What it had is lost with its old life, and nobody has counted that yet. Its socket's close is counted already.
     if how ~= "NEW" and not goes_on and node[NODE.lost_at_ms] == 0 then
       -- include: flap, blame
-      if node[NODE.away_until_ms] == 0 then
+      if node[NODE.away_until_ms] == 0 or node[NODE.unheard] == 1 then
         flap(node, now, rules)
       end
       blame(node_id, node, "died", now, rules)
@@ -165,7 +165,7 @@ for i = 3, #ARGV do
     node[NODE.own_max], node[NODE.reported], node[NODE.acks], node[NODE.tells] = max, reported, acks, tells
     node[NODE.max] = slots_of(node)
     node[NODE.lost_at_ms], node[NODE.seen_at_ms], node[NODE.away_until_ms], node[NODE.cut_off] = 0, now, 0, 0
-    node[NODE.nonce] = nonce_of(connection)
+    node[NODE.nonce], node[NODE.unheard] = nonce_of(connection), 0
     node[NODE.group] = join_group(signature, served, profile)
     redis.call("HSET", KEY.profiles, node_id, cmsgpack.pack(profile))
     if #profile[PROFILE.marks] == 0 then

@@ -38,6 +38,8 @@ _GONE: Final = (OSError, RuntimeError)
 ANSWERED: Final = "lingua.answered"
 #: It has answered a ping: whatever comes behind this was said after the ping was written, at `asked_ms`.
 PONG: Final = "lingua.pong"
+#: It has not answered a ping, and is hung up on.
+UNHEARD: Final = "lingua.unheard"
 #: How long a closing socket waits for its peer to read what is still to be said, and then for its answer.
 _LINGER_S: Final = 5.0
 
@@ -86,6 +88,8 @@ class Socket:
         self.is_closed = False
         #: Our own close has gone out, after everything else.
         self._has_closed = False
+        #: We hung up, because the peer did not answer.
+        self.is_unheard = False
         #: How many messages were dropped because the peer did not read.
         self.dropped = 0
 
@@ -109,7 +113,7 @@ class Socket:
         """The next message; None: the peer is gone, or we closed."""
         while (event := await self._receive())["type"] != "websocket.receive":
             if event["type"] != PONG:
-                self.is_closed = True
+                self.is_closed, self.is_unheard = True, event["type"] == UNHEARD
                 return None
             self.said_after_ms = event["asked_ms"]
         text: str | None = event.get("text")

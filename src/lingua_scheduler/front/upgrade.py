@@ -14,7 +14,7 @@ from lingua_scheduler.core.refusal import CODES, Refusal
 from lingua_scheduler.front.exchange import last_answer
 from lingua_scheduler.front.inbox import Inbox
 from lingua_scheduler.front.lain import has_unread
-from lingua_scheduler.front.socket import ANSWERED, PONG
+from lingua_scheduler.front.socket import ANSWERED, PONG, UNHEARD
 from lingua_scheduler.front.trace import Trace
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import error_message
@@ -172,6 +172,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if not self.transport.is_closing() and (self.read_paused or has_unread(self.transport)):
             self.pong_timer = self.loop.call_later(self.limits.ping_timeout_ms / 1000, self.keepalive_timeout)
             return
+        if not self.close_sent:
+            self.inbox.put_nowait({"type": UNHEARD})
         super().keepalive_timeout()
         # Closing would wait until what was written has been read.
         self.transport.abort()

@@ -66,9 +66,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 #: The layout of everything that is kept. A release refuses cells of another number; a changed record needs a new one,
-#: and so does an entry that a release before would take for something else: one that knows only 8 would leave a retry
-#: alone that hopes for a node in another cell, until its deadline.
-SCHEMA: Final = 9
+#: and so does an entry that a release before would take for something else.
+SCHEMA: Final = 10
 
 #: The longest array whose length msgpack keeps in one byte.
 _FIXARRAY: Final = 15

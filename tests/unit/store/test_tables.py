@@ -77,6 +77,7 @@ LAYOUTS: Final = {
     7: "eed6d5f73797ddeb",
     8: "15af7c2afa26e12d",
     9: "a1ad2fce085dbf48",
+    10: "7ce1d50bab3531d3",
 }
 
 

@@ -28,11 +28,12 @@ local function settle_job(job_id, now, rules)
     over_at = job[JOB.reserved_at_ms] + ticket_of(job_id)[TICKET.ack_ms]
   end
   if now >= over_at then
-    -- In a grace the job stays with its node; when that is over, the node is lost, and not the job late. And an
-    -- instance that had lost the engine first tells what it knows.
+    -- In a grace the job stays with its node; when that is over, the node is lost, and not the job late. Of one that
+    -- is silent that is not known. And an instance that had lost the engine first tells what it knows.
     local node = job[JOB.cell] == "" and node_at(job[JOB.node])
     local told_at = tonumber(redis.call("HGET", KEY.counts, "listening") or 0)
     local in_grace = node and node[NODE.away_until_ms] > 0 and node[NODE.lost_at_ms] == 0
+      and node[NODE.unheard] == 0
     if in_grace or now < told_at then
       local stays_until = math.max(told_at, node and node[NODE.away_until_ms] or now, now)
       redis.call("ZADD", KEY.due, math.min(stays_until, deadline), "j:" .. job_id)

@@ -24,7 +24,8 @@ local function settle_node(node_id, limit, now, rules)
     return 0
   end
   -- include: flap, blame
-  if away == 0 then
+  local is_silent = away == 0 or node[NODE.unheard] == 1
+  if is_silent then
     -- We may be deaf, but not for ever.
     if now < gone_at + rules[RULE.mass_silence_ms] and is_mass_silence(now, rules) then
       redis.call("ZADD", KEY.due, now + 1000, "n:" .. node_id)
@@ -34,6 +35,6 @@ local function settle_node(node_id, limit, now, rules)
   end
   blame(node_id, node, "lost", now, rules)
   node[NODE.lost_at_ms] = now
-  post("lost", "", 0, node_id, node[NODE.epoch], away > 0 and "closed" or "silent", now)
+  post("lost", "", 0, node_id, node[NODE.epoch], is_silent and "silent" or "closed", now)
   return lose_node(node_id, node, limit, now, rules)
 end

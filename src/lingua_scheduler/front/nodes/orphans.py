@@ -46,7 +46,7 @@ async def _hand_over(engine: Engine, cell: str, instance_id: str) -> int:
         if isinstance(page, Refusal):
             raise TypeError(page.detail)
         closed = await asyncio.gather(
-            *(disconnect(engine, cell, node_id, connection, handover=True) for node_id, connection in page.found)
+            *(disconnect(engine, cell, node_id, connection, "handover") for node_id, connection in page.found)
         )
         number += sum(isinstance(answer, Away) for answer in closed)
         cursor = page.cursor

@@ -20,7 +20,7 @@ from lingua_scheduler.views.node import Node, read_node
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from lingua_scheduler.core.node import RenewedBy
+    from lingua_scheduler.core.node import Parting, RenewedBy
     from lingua_scheduler.flows.register import Registered
     from lingua_scheduler.front.directory import Directory
     from lingua_scheduler.front.errands import Errands
@@ -167,15 +167,15 @@ class Roster:
                 case _:
                     raise TypeError(f"{act} is not to be done here")
 
-    async def leave(self, link: Link, *, handover: bool) -> None:
-        """The socket is closed. `handover`: we closed it, to stop, so its node has time to come back."""
+    async def leave(self, link: Link, how: Parting) -> None:
+        """The socket is closed: by whom, and why."""
         self._links.remove(link)
         known = link.known
         try:
             await insist(
                 lambda: self._directory.at_home(
                     known.node_id,
-                    lambda cell: disconnect(self._engine, cell, known.node_id, known.connection, handover=handover),
+                    lambda cell: disconnect(self._engine, cell, known.node_id, known.connection, how),
                 ),
                 _LEAVE_S,
             )

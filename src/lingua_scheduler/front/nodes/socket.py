@@ -32,6 +32,7 @@ from lingua_scheduler.protocol.errors import CloseCode, close_code_of, error_mes
 from lingua_scheduler.protocol.node import JobAck, JobResult
 
 if TYPE_CHECKING:
+    from lingua_scheduler.core.node import Parting
     from lingua_scheduler.front.auth import Peer
     from lingua_scheduler.front.desk import Desk
     from lingua_scheduler.front.nodes.phases import Act
@@ -158,7 +159,8 @@ class _Servant:
             self._tell_acks()
             self._desk.delivery.notes.tell_of(self._link.node_id)
             is_draining = self._desk.is_draining.is_set()
-            await self._roster.leave(self._link, handover=is_draining)
+            how: Parting = "handover" if is_draining else "unheard" if self._socket.is_unheard else "closed"
+            await self._roster.leave(self._link, how)
             await self._under_way.close(PATIENCE_S if is_draining else LONG_PATIENCE_S)
 
     async def _do(self, act: Act) -> None:
