@@ -39,10 +39,18 @@ _USUAL_NEEDS: Final = needs_of(USUAL)
 
 def check_language(field: str, tag: object) -> str:
     """The language of a tag, which is all that counts: for the node, and when the same request comes again."""
+    return (_known_language if type(tag) is str else _language)(field, tag)
+
+
+def _language(field: str, tag: object) -> str:
     try:
         return reduce_language(check_text(field, tag, 256))
     except UnknownLanguage as unknown:
         raise Invalid(f"{field}: {unknown}") from None
+
+
+#: People speak a few languages, again and again.
+_known_language: Final = functools.lru_cache(maxsize=4_096)(_language)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -509,4 +509,5 @@ def _nobody(_event: Event, _result: str) -> None:
 
 
 def _lacks_audio(cargo: Cargo, link: Link) -> bool:
-    return cargo.audio is None and inlines_audio(cargo.assignment, link.abilities)
+    assignment = cargo.assignment
+    return assignment.has_own_audio and cargo.audio is None and inlines_audio(assignment, link.abilities)

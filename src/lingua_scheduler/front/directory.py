@@ -42,6 +42,8 @@ class Directory:
         self._begin = begin
         self._begun = {first}
         self.cells: tuple[str, ...] = (first,)
+        #: Whether there is only one cell, as far as is known. It is asked several times for each job.
+        self.is_one = True
         self.version = 0
         self.reign = ""
         #: Its version went back, or another server has it: it is believed again when it was compared with all cells.
@@ -79,14 +81,9 @@ class Directory:
     def _know(self, cells: Iterable[str]) -> None:
         known = {*self.cells, *cells}
         if len(known) > len(self.cells):
-            self.cells = tuple(sorted(known, key=lambda cell: (len(cell), cell)))
+            self.cells, self.is_one = tuple(sorted(known, key=lambda cell: (len(cell), cell))), False
             for told in self.on_growth:
                 told()
-
-    @property
-    def is_one(self) -> bool:
-        """Whether there is only one cell, as far as is known."""
-        return len(self.cells) == 1
 
     async def begin(self, cell: str) -> None:
         """Before anything is asked of a cell that was not known here: it gets our shape, or has it."""

@@ -115,7 +115,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self.pipeline:
             self._read_ahead(len(data))
         self._begin()
-        if self._patience.due is None:
+        if self._patience.due is None and (self._is_reading or self._answering is None):
             self._watch()
 
     def eof_received(self) -> bool:  # type: ignore[override] # uvicorn never stays

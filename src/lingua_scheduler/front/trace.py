@@ -18,7 +18,7 @@ class Trace(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, parent: str | None) -> Trace:
         """The caller's, or a new one."""
-        found = read_parent(parent)
+        found = None if parent is None else read_parent(parent)
         return cls(found[0], found[2]) if found else cls(f"{random.getrandbits(128):032x}")
 
     @property

@@ -225,12 +225,13 @@ class Sessions:
         for taken_id, coming in self._coming:
             if taken_id == session_id:
                 coming.append(Given(index, job_id, trace_id, timeout_ms))
-        session, now_ms = self._by_id.get(session_id), self.now()
+        session = self._by_id.get(session_id)
         if session is None:
             return None
         if owner not in {"", session.owner}:
             self.background.spawn(session.still_ours(), f"looking who has session {session_id}")
             return None
+        now_ms = self.now()
         effects = session.talk.ledger.adopt(index, job_id, trace_id, now_ms + timeout_ms, now_ms)
         if isinstance(effects, Refusal):
             return effects
