@@ -13,6 +13,7 @@ from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.core.ids import name_of
 from lingua_scheduler.core.records import Claim, Event
 from lingua_scheduler.core.refusal import Breakdown, Refusal
+from lingua_scheduler.core.walk import Walk
 from lingua_scheduler.core.wanted import Hints, Wanted
 from lingua_scheduler.flows.cancel import cancel
 from lingua_scheduler.flows.done import done
@@ -30,8 +31,9 @@ from tests.support.stage import code_of, join, sweep
 from tests.support.world import CELL
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
+    from lingua_scheduler.store.scripts import Script
     from tests.support.world import World
 
     Answer = asyncio.Task[Submitted | Refusal]
@@ -60,6 +62,13 @@ def must_hear(monkeypatch: pytest.MonkeyPatch) -> None:
 def look_every(pause_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lingua_scheduler.front.placing._pause_ms", lambda _: pause_ms)
     monkeypatch.setattr("lingua_scheduler.front.placing._STROKE_S", 0.001)
+
+
+def stroll(work: Coroutine[Any, None, object]) -> Walk:
+    """As a request is worked on, which is no task."""
+    walk = Walk(work, lambda _: None)
+    asyncio.get_running_loop().call_soon(walk.begin)
+    return walk
 
 
 async def busy(world: World) -> str:
@@ -312,6 +321,32 @@ async def test_a_caller_that_goes_away_leaves_nothing_behind(world: World) -> No
     assert task.cancelled()
     assert submitter._placer._ears == {}
     assert await waiting(world) == []
+
+
+@pytest.mark.parametrize("begins", [asyncio.ensure_future, stroll])
+async def test_a_caller_that_goes_away_in_the_tick_in_which_its_job_is_asked_for_has_none(
+    world: World, begins: Callable[[Any], Walk | Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked for in one tick goes out in an order of its own, a cancel before a dispatch."""
+    await join(world, "n1")
+    run, over = world.engine.run, asyncio.Event()
+
+    def going(script: Script, *said: Any) -> Any:
+        answer = run(script, *said)
+        if script.name == "dispatch":
+            caller.cancel()
+        return answer
+
+    async def submit() -> None:
+        try:
+            await Submitter(world.engine, CELL).submit(ASK)
+        finally:
+            over.set()
+
+    monkeypatch.setattr(world.engine, "run", going)
+    caller = begins(submit())
+    await asyncio.wait_for(over.wait(), 10)
+    assert [job.state for job in (await world.cell()).jobs.values()] == ["CANCELLED"]
 
 
 async def test_a_caller_that_goes_away_may_come_back_for_its_request(world: World) -> None:

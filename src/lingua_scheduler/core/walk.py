@@ -26,7 +26,7 @@ class Walk:
         self._work = work
         self._over = over
         self._awaited: asyncio.Future[object] | None = None
-        #: By something that it did itself: it hears so when it next has to wait.
+        #: It waits for nothing that could be cancelled: it hears so when it goes on, or when it next has to wait.
         self._is_cancelled = False
 
     def begin(self) -> None:
@@ -34,22 +34,19 @@ class Walk:
         self._go(None)
 
     def cancel(self) -> None:
-        """Whatever it waits for, it hears that it is cancelled; if it is walking just now, before it waits again."""
-        awaited = self._awaited
-        if awaited is None:
-            self._is_cancelled = True
-            return
-        awaited.remove_done_callback(self._come)
-        awaited.cancel()
-        self._go(asyncio.CancelledError())
+        """Whatever it waits for, it hears that it is cancelled: not before the next tick, as a task would.
 
-    def _come(self, awaited: asyncio.Future[object]) -> None:
-        """What it waited for is there, and gives its result or raises by itself. Too late, if it was cancelled."""
-        if awaited is self._awaited:
-            self._go(None)
+        So what it has asked for in this tick has gone out by then, and what it asks for when it cleans up comes behind.
+        """
+        if self._awaited is None or not self._awaited.cancel():
+            self._is_cancelled = True
+
+    def _come(self, _awaited: asyncio.Future[object] | None) -> None:
+        """What it waited for is there, and gives its result or raises by itself."""
+        self._go(asyncio.CancelledError() if self._is_cancelled else None)
 
     def _go(self, error: BaseException | None) -> None:
-        self._awaited = None
+        self._awaited, self._is_cancelled = None, False
         try:
             awaited = self._work.send(None) if error is None else self._work.throw(error)
         except StopIteration:
@@ -57,11 +54,14 @@ class Walk:
         except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 - whoever began it is told
             self._end(raised)
         else:
-            self._awaited = awaited = _next_tick() if awaited is None else awaited
+            if awaited is None:
+                # As `asyncio.sleep(0)`: for the next tick.
+                asyncio.get_running_loop().call_soon(self._come, None)
+                return
+            self._awaited = awaited
             awaited.add_done_callback(self._come)
-            if self._is_cancelled:
+            if self._is_cancelled and awaited.cancel():
                 self._is_cancelled = False
-                self.cancel()
 
     def _end(self, error: BaseException | None) -> None:
         # Whoever is told mostly knows the walk: without this, each would keep the other until the collector comes.
@@ -71,19 +71,6 @@ class Walk:
 
 def _nobody(_error: BaseException | None) -> None:
     """All have been told."""
-
-
-def _next_tick() -> asyncio.Future[object]:
-    """What `asyncio.sleep(0)` waits for."""
-    loop = asyncio.get_running_loop()
-    tick: asyncio.Future[object] = loop.create_future()
-    loop.call_soon(_pass, tick)
-    return tick
-
-
-def _pass(tick: asyncio.Future[object]) -> None:
-    if not tick.done():
-        tick.set_result(None)
 
 
 async def within(work: Coroutine[Any, Any, None], patience_s: float) -> None:
@@ -104,8 +91,9 @@ async def within(work: Coroutine[Any, Any, None], patience_s: float) -> None:
 
     def late() -> None:
         if not done.done():
-            done.set_exception(TimeoutError(f"it was not over after {patience_s:g} s"))
+            # It hears so before whoever waits for it does.
             walk.cancel()
+            done.set_exception(TimeoutError(f"it was not over after {patience_s:g} s"))
 
     walk, timer = Walk(work, over), loop.call_later(patience_s, late)
     walk.begin()

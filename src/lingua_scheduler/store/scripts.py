@@ -32,8 +32,8 @@ _LINE_COMMENT: Final = re.compile(r"(^|\s)--(?!\[\[)(?! include:).*$", re.MULTIL
 _CONSTANT: Final = re.compile(r"\b([A-Z_]+)\.([A-Za-z_]+)\b")
 
 #: The order in which the calls of one tick go out. A `done` must not overtake its own `ack`, nor be overtaken by its
-#: node's last words or by a cancel; and a dispatch comes last, when everything that frees a slot has freed it. What is
-#: not named here goes before all of these.
+#: node's last words or by a cancel; a dispatch comes when what frees a slot has freed it, and a cancel behind that: it
+#: may be of the very job that is asked for. What is not named here goes before all of these.
 ORDER: Final = (
     "deliver",
     "undeliver",
@@ -50,9 +50,9 @@ ORDER: Final = (
     "resume",
     "evict",
     "limit",
-    "cancel",
     "release",
     "dispatch",
+    "cancel",
 )
 
 #: Flows that may have much to do for one item (a node with all its slots, a list, a portion of what is due) are folded

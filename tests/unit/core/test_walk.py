@@ -97,13 +97,54 @@ async def test_one_that_is_cancelled_cleans_up_and_hears_nothing_more() -> None:
 
     stroll = Stroll(work())
     stroll.walk.cancel()
-    assert stroll.ends == []
+    assert (cleaned, stroll.ends) == ([], [])
     await stroll.is_over.wait()
     assert (cleaned, awaited.cancelled()) == ([True], True)
     assert [type(error) for error in stroll.ends] == [asyncio.CancelledError]
     stroll.walk.cancel()
     await asyncio.sleep(0)
     assert len(stroll.ends) == 1
+
+
+async def test_what_it_asked_for_before_it_was_cancelled_has_gone_out_before_it_cleans_up() -> None:
+    """As it is with the engine: what is asked for in a tick goes out at the end of it, in an order of its own."""
+    loop = asyncio.get_running_loop()
+    gone_out: list[str] = []
+
+    async def work() -> None:
+        loop.call_soon(gone_out.append, "asked")
+        try:
+            await loop.create_future()
+        finally:
+            gone_out.append("cleaned up")
+
+    stroll = Stroll(work())
+    stroll.walk.cancel()
+    await stroll.is_over.wait()
+    assert gone_out == ["asked", "cleaned up"]
+
+
+async def test_what_it_waited_for_side_by_side_is_over_before_it_hears_that_it_is_cancelled() -> None:
+    cleaned = []
+
+    async def part(name: str) -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            cleaned.append(name)
+
+    async def work() -> None:
+        try:
+            await asyncio.gather(part("one"), part("two"))
+        finally:
+            cleaned.append("all")
+
+    stroll = Stroll(work())
+    await asyncio.sleep(0)
+    stroll.walk.cancel()
+    await stroll.is_over.wait()
+    assert cleaned == ["one", "two", "all"]
+    assert [type(error) for error in stroll.ends] == [asyncio.CancelledError]
 
 
 async def test_one_that_is_cancelled_between_two_ticks_is_over_once() -> None:
@@ -168,6 +209,7 @@ async def test_who_waits_for_it_and_is_cancelled_cancels_it() -> None:
 
     stroll = Stroll(within(waits(), 60))
     stroll.walk.cancel()
+    await stroll.is_over.wait()
     assert future.cancelled()
 
 
@@ -184,6 +226,7 @@ async def test_who_is_cancelled_by_what_he_does_himself_hears_it_when_he_next_wa
 
     strolls.append(Walk(work(), over.append))
     strolls[0].begin()
+    await asyncio.sleep(0)
     assert heard == ["goes on"]
     assert [type(error) for error in over] == [asyncio.CancelledError]
 
