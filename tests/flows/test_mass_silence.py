@@ -17,6 +17,7 @@ from lingua_scheduler.flows.dispatch import dispatch
 from lingua_scheduler.flows.drain import drain
 from lingua_scheduler.flows.overhear import Overheard, overhear
 from lingua_scheduler.flows.reap import Settled, reap
+from lingua_scheduler.views.silence import Silence, read_silence
 from tests.support.cells import watch
 from tests.support.stage import T0, A, B, bring, calls, join, keep_alive, sweep
 from tests.support.world import CELL
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from tests.support.world import World
 
 #: When nodes that were last heard as the test began are silent, and when they are given up.
-STALE, OFFLINE = T0 + 35_000, T0 + 45_000
+OFFLINE_MS = 45_000
+STALE, OFFLINE = T0 + 35_000, T0 + OFFLINE_MS
 
 
 async def fall_silent(world: World, silent: int, heard: int) -> tuple[list[str], list[str]]:
@@ -172,16 +174,14 @@ async def test_a_silent_node_that_serves_nothing_is_silent(world: World) -> None
     assert alarms(await world.cell()) == [Event("mass_silence", "", 5, "", "", "0", OFFLINE)]
 
 
-@pytest.mark.parametrize("silent", [5, 40])
-async def test_however_many_are_silent_a_sweep_counts_them_once(world: World, silent: int) -> None:
-    """Two ranges for each of the two kinds of nodes and for those that serve nothing; three of what is due."""
-    await join(world, "s", tts_langs=["zh"])
-    await fall_silent(world, silent, 0)
+@pytest.mark.parametrize(("silent", "heard"), [(5, 0), (40, 0), (40, 41)])
+async def test_however_many_are_judged_a_sweep_counts_them_once(world: World, silent: int, heard: int) -> None:
+    """Also if it is no mass silence, and they are given up."""
+    await fall_silent(world, silent, heard)
     before = await calls(world)
-    assert await sweep(world) == Settled(silent + 1, False)
-    spent = await calls(world) - before
-    assert (spent["zcount"], spent["hkeys"]) == (2 * 3 + 3, 1)
-    assert standing(await world.cell(), "s", "s0") == {Standing.stale}
+    assert (await sweep(world)).number >= silent
+    assert (await calls(world) - before)["hrandfield"] == 1
+    assert standing(await world.cell(), "s0", f"s{silent - 1}") == {Standing.lost if heard else Standing.stale}
 
 
 async def test_each_sweep_counts_anew(world: World) -> None:
@@ -189,8 +189,58 @@ async def test_each_sweep_counts_anew(world: World) -> None:
     for _ in range(3):
         before = await calls(world)
         assert await sweep(world) == Settled(5, False)
-        assert (await calls(world) - before)["hkeys"] == 1
+        assert (await calls(world) - before)["hrandfield"] == 1
         world.now_ms += 1_000
+
+
+@pytest.mark.parametrize("silent", [11, 12, 15, 16])
+async def test_who_falls_silent_at_once_was_not_heard_last_at_once(world: World, silent: int) -> None:
+    """Of twenty nodes that beat every 15 s, so many are cut off in one moment; they were heard up to 15 s apart."""
+    quiet, loud = [f"s{number}" for number in range(silent)], [f"n{number}" for number in range(20 - silent)]
+    await asyncio.gather(*(join(world, node_id) for node_id in quiet + loud))
+    for number, node_id in enumerate(quiet):
+        world.now_ms = T0 + 15_000 * number // silent
+        await keep_alive(world, node_id)
+    for after_ms in range(0, 46_000, 1_000):
+        world.now_ms = T0 + 15_000 + after_ms
+        if after_ms % 15_000 == 0:
+            await keep_alive(world, *loud)
+        await sweep(world)
+    cell = await world.cell()
+    assert standing(cell, *quiet) == {Standing.stale}
+    assert alarms(cell) == [Event("mass_silence", "", silent, "", "", str(20 - silent), T0 + OFFLINE_MS)]
+
+
+@pytest.mark.parametrize(("ago_ms", "given_up"), [(21_999, True), (22_000, False)])
+async def test_two_thirds_of_what_makes_a_node_stale_are_silence_enough(
+    make_world: MakeWorld, ago_ms: int, given_up: bool
+) -> None:
+    """Three of six, and one more whose last word is so long ago."""
+    world = await make_world(Rules(stale_ms=33_000))
+    await asyncio.gather(*(join(world, f"s{number}") for number in range(3)), join(world, "late"))
+    await asyncio.gather(*(join(world, f"n{number}") for number in range(3)))
+    world.now_ms = OFFLINE - ago_ms
+    await keep_alive(world, "late")
+    await grow_old(world, "n0", "n1", "n2")
+    await sweep(world)
+    assert standing(await world.cell(), "s0", "s1", "s2") == {Standing.lost if given_up else Standing.stale}
+
+
+@pytest.mark.parametrize(("silent", "deaf"), [(250, False), (450, True)])
+async def test_a_large_cell_is_judged_by_a_sample(world: World, silent: int, deaf: bool) -> None:
+    """So many of 600: far enough from a half. What is told of it is told of all."""
+    quiet, loud = [f"s{number}" for number in range(silent)], [f"n{number}" for number in range(600 - silent)]
+    await asyncio.gather(*(join(world, node_id) for node_id in quiet + loud))
+    await grow_old(world, *loud)
+    seen = await read_silence(world.engine, CELL)
+    assert isinstance(seen, Silence)
+    assert abs(seen.silent - silent) < 100
+    assert abs(seen.heard - (600 - silent)) < 100
+    while (await sweep(world)).more:
+        pass
+    cell = await world.cell()
+    assert [event.attempt > 300 for event in alarms(cell)] == [True] * deaf
+    assert standing(cell, *quiet) == {Standing.stale if deaf else Standing.lost}
 
 
 async def test_each_of_them_counts_once_for_the_sweep(world: World) -> None:
@@ -440,6 +490,47 @@ async def test_who_does_not_answer_on_its_socket_is_given_up_as_silent(world: Wo
     node = cell.nodes["s0"]
     assert (node.lost_at_ms, node.flaps, node.recent) == (world.now_ms, 1, 1)
     assert [event.detail for event, _ in cell.outbox if event.kind == "lost"] == ["silent"]
+
+
+@pytest.mark.parametrize(("told_ms", "given_up"), [(11_000, True), (10_999, False)])
+async def test_what_other_cells_said_before_its_time_was_over_is_not_enough(
+    world: World, told_ms: int, given_up: bool
+) -> None:
+    """They are asked seldom, and a socket's silence is short: whoever is judged waits until they are heard of anew."""
+    [quiet], _ = await fall_deaf(world, 1, 0)
+    world.now_ms = T0 + told_ms
+    await overhear(world.engine, CELL, 4, 5)
+    world.now_ms = T0 + 11_000
+    await sweep(world)
+    cell = await world.cell()
+    assert standing(cell, quiet) == {Standing.lost if given_up else Standing.stale}
+    assert alarms(cell) == []
+    assert given_up or cell.due[f"n:{quiet}"] == T0 + 12_000
+
+
+@pytest.mark.parametrize(("later_ms", "given_up"), [(19_999, False), (20_000, True)])
+async def test_other_cells_are_not_waited_for_for_ever(world: World, later_ms: int, given_up: bool) -> None:
+    [quiet], _ = await fall_deaf(world, 1, 0)
+    await overhear(world.engine, CELL, 4, 5)
+    world.now_ms += later_ms
+    await sweep(world)
+    assert standing(await world.cell(), quiet) == {Standing.lost if given_up else Standing.stale}
+
+
+@pytest.mark.parametrize("ping_ms", [10_000, 30_000])
+async def test_nobody_is_judged_before_all_sockets_were_asked(make_world: MakeWorld, ping_ms: int) -> None:
+    """Of twenty, eleven are cut off in one moment: the first is asked at once, the last only after a whole interval."""
+    world = await make_world(Rules(ping_interval_ms=ping_ms))
+    quiet, loud = [f"s{number}" for number in range(11)], [f"n{number}" for number in range(9)]
+    await asyncio.gather(*(join(world, node_id, connection=node_id) for node_id in quiet + loud))
+    for number, node_id in enumerate(quiet):
+        world.now_ms = T0 + ping_ms * number // 10
+        await keep_alive(world, *loud)
+        await disconnect(world.engine, CELL, node_id, node_id, "unheard")
+        await sweep(world)
+    cell = await world.cell()
+    assert standing(cell, *quiet) == {Standing.stale}
+    assert alarms(cell) == [Event("mass_silence", "", 11, "", "", "9", T0 + ping_ms)]
 
 
 @pytest.mark.parametrize(("after_ms", "lost"), [(599_999, False), (600_000, True)])

@@ -149,7 +149,7 @@ class CellMachine(RuleBasedStateMachine):
         flows.sort(key=lambda flow: ORDER.index(flow) if flow in ORDER else -1)
         expected: dict[int, Any] = {}
         for flow in flows:
-            self.model.is_deaf = False
+            self.model.is_deaf = None
             for number, op in enumerate(ops):
                 if op.flow == flow:
                     expected[number] = getattr(self.model, flow)(**op.named)

@@ -346,7 +346,12 @@ class Model(JobFlows):
         if node.connection != connection:
             return Replaced()
         if not node.lost_at and not node.away_until:
-            grace_ms = self.rules.handover_grace_ms if how != "closed" else self.rules.reconnect_grace_ms
+            handover_ms, ping_ms = self.rules.handover_grace_ms, self.rules.ping_interval_ms
+            grace_ms = {
+                "closed": self.rules.reconnect_grace_ms,
+                "handover": handover_ms,
+                "unheard": max(handover_ms, ping_ms),
+            }[how]
             node.away_until = self.now + grace_ms
             node.unheard = how == "unheard"
             if how == "closed":

@@ -55,7 +55,7 @@ class JobFlows(Sweep):
     ) -> Placed | Waiting | Refusal:
         while self.overdue() and self.settle(SETTLED_PER_DISPATCH)[1]:
             self.behind += 1
-            self.is_deaf = False
+            self.is_deaf = None
         known = self.jobs.get(job_id)
         if known and known.state == "WAITING":
             return self._waiting(known)

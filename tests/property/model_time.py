@@ -13,7 +13,7 @@ from lingua_scheduler.flows.reap import Settled
 from tests.property.model_life import JobLife
 
 if TYPE_CHECKING:
-    from tests.property.facts import JobFacts
+    from tests.property.facts import JobFacts, NodeFacts
     from tests.property.model_cell import LeaseId
 
 #: What no time will mend.
@@ -26,8 +26,8 @@ Told = list[str | int]
 class Sweep(JobLife):
     """Looks at what is overdue, in order."""
 
-    #: Whether it was seen in this run of a script that it is rather we who do not hear.
-    is_deaf = False
+    #: Whether it is rather we who do not hear, if that was asked in this run of a script.
+    is_deaf: bool | None = None
 
     def settle(self, limit: int) -> tuple[int, bool]:
         """At most `limit` entries; what one settles may settle another. How many, and whether more are due."""
@@ -106,18 +106,19 @@ class Sweep(JobLife):
 
     def _is_mass_silence(self) -> bool:
         """More than half of a fleet went silent at once: nobody is given up, and somebody is told once a minute."""
-        if self.is_deaf:
-            return True
-        standings = [self.standing(node_id) for node_id in self.nodes]
-        silent = standings.count(Standing.stale)
-        heard = len([standing for standing in standings if standing < Standing.stale])
-        if silent <= heard or silent + heard < self.rules.mass_silence_nodes:
-            return False
-        if self.now >= self.counts["silence"] + 60_000:
-            self.counts["silence"] = self.now
-            self.post("mass_silence", "", silent, "", "", str(heard))
-        self.is_deaf = True
-        return True
+        if self.is_deaf is None:
+            there = [node for node in self.nodes.values() if not node.lost_at]
+            silent = len([node for node in there if self._is_quiet(node)])
+            heard = len(there) - silent
+            self.is_deaf = silent > heard and len(there) >= self.rules.mass_silence_nodes
+            if self.is_deaf and self.now >= self.counts["silence"] + 60_000:
+                self.counts["silence"] = self.now
+                self.post("mass_silence", "", silent, "", "", str(heard))
+        return self.is_deaf
+
+    def _is_quiet(self, node: NodeFacts) -> bool:
+        """Whether it was not heard for so long that it may be one of many."""
+        return node.unheard if node.away_until else self.now - node.seen_at >= self.rules.stale_ms * 2 / 3
 
     def count_refusal(self, told: Told) -> None:
         empty = told[0] == "NO_CAPABLE_NODE" and not told[3]

@@ -40,6 +40,7 @@ RULES: Final = Rules(
     released_ttl_ms=10 * TICK_MS,
     reconnect_grace_ms=TICK_MS,
     handover_grace_ms=2 * TICK_MS,
+    ping_interval_ms=TICK_MS,
     confirm_after_ms=TICK_MS,
     rest_ms=TICK_MS,
     max_rest_ms=2 * TICK_MS,

@@ -41,6 +41,7 @@ SMALL: Final = Rules(
     released_ttl_ms=300,
     reconnect_grace_ms=50,
     handover_grace_ms=200,
+    ping_interval_ms=260,
     intent_ttl_ms=1_500,
     confirm_after_ms=20,
     rest_ms=100,

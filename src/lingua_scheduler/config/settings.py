@@ -417,6 +417,6 @@ class Settings(BaseModel):
 
     def rules(self) -> Rules:
         """The settings that the scripts obey."""
-        sections = (self.instance, self.cell, self.nodes, self.jobs, self.loops)
+        sections = (self.instance, self.server, self.cell, self.nodes, self.jobs, self.loops)
         values = {name: value for section in sections for name, value in section}
         return Rules(**{field.name: values[field.name] for field in fields(Rules)})

@@ -22,6 +22,7 @@ class Rules(Record, frozen=True):
     intent_ttl_ms: int = 604_800_000
     reconnect_grace_ms: int = 500
     handover_grace_ms: int = 10_000
+    ping_interval_ms: int = 10_000
     confirm_after_ms: int = 2_000
     rest_ms: int = 1_000
     max_rest_ms: int = 60_000

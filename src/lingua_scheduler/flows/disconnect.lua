@@ -18,10 +18,15 @@ for i = 3, #ARGV do
       answer = { "REPLACED" }
     else
       if node[NODE.away_until_ms] == 0 and node[NODE.lost_at_ms] == 0 then
+        local grace_ms = rules[RULE.handover_grace_ms]
         if how == "closed" then
+          grace_ms = rules[RULE.reconnect_grace_ms]
           flap(node, now, rules)
+        elseif how == "unheard" then
+          -- Until everybody was asked it is not known how many are silent.
+          grace_ms = math.max(grace_ms, rules[RULE.ping_interval_ms])
         end
-        node[NODE.away_until_ms] = now + rules[how == "closed" and RULE.reconnect_grace_ms or RULE.handover_grace_ms]
+        node[NODE.away_until_ms] = now + grace_ms
         node[NODE.unheard] = how == "unheard" and 1 or 0
         restand(node, now, rules)
         put_node(node_id, node)

@@ -35,7 +35,7 @@ local function settle_job(job_id, now, rules)
     local in_grace = node and node[NODE.away_until_ms] > 0 and node[NODE.lost_at_ms] == 0
       and node[NODE.unheard] == 0
     if in_grace or now < told_at then
-      local stays_until = math.max(told_at, node and node[NODE.away_until_ms] or now, now)
+      local stays_until = math.max(told_at, in_grace and node[NODE.away_until_ms] or now, now)
       redis.call("ZADD", KEY.due, math.min(stays_until, deadline), "j:" .. job_id)
       return
     end

@@ -7,7 +7,7 @@ local function settle_node(node_id, limit, now, rules)
     return lose_node(node_id, node, limit, now, rules)
   end
   -- A grace is a promise: within it, silence does not count. One that is silent is first called so, and only then given
-  -- up, behind all that is overdue for longer: sweeps that come late see how many are silent before they judge any.
+  -- up, behind all that is overdue for longer.
   local away = node[NODE.away_until_ms]
   local gone_at = away > 0 and away or node[NODE.seen_at_ms] + rules[RULE.offline_ms]
   if now < gone_at or away == 0 and node[NODE.standing] ~= STANDING.stale then
@@ -26,10 +26,14 @@ local function settle_node(node_id, limit, now, rules)
   -- include: flap, blame
   local is_silent = away == 0 or node[NODE.unheard] == 1
   if is_silent then
-    -- We may be deaf, but not for ever.
-    if now < gone_at + rules[RULE.mass_silence_ms] and is_mass_silence(now, rules) then
-      redis.call("ZADD", KEY.due, now + 1000, "n:" .. node_id)
-      return 0
+    -- We may be deaf, but not for ever. Who answers no ping is gone in less time than other cells take to tell how it
+    -- is there: they are waited for.
+    if now < gone_at + rules[RULE.mass_silence_ms] then
+      local are_deaf, told_at = is_mass_silence(now, rules)
+      if are_deaf or away > told_at and now < told_at + 20000 then
+        redis.call("ZADD", KEY.due, now + 1000, "n:" .. node_id)
+        return 0
+      end
     end
     flap(node, now, rules)
   end
