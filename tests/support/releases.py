@@ -1,4 +1,4 @@
-"""The release before this one, as the repository remembers it."""
+"""Releases before this one, as the repository remembers them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Release:
     schema: int
 
 
-def release_before(directory: Path) -> Release:
-    """That of the commit before the last one. Where there is none, as in an archive, the test is skipped."""
+def release_of(commit: str, directory: Path) -> Release:
+    """That of a commit. Where there is none, as in an archive, the test is skipped."""
     try:
         packed = subprocess.run(
-            ["git", "-C", _ROOT, "archive", "HEAD~1", "src"], capture_output=True, check=True, timeout=60
+            ["git", "-C", _ROOT, "archive", commit, "src"], capture_output=True, check=True, timeout=60
         ).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         said = error.stderr.decode().strip() if isinstance(error, subprocess.CalledProcessError) else str(error)
