@@ -407,6 +407,20 @@ class TestNumbersThatOthersWereGiven:
         assert code_of(await enter(world, "bob", coming=Coming("c0.j3", "t", 60_000))) == "FORBIDDEN"
         assert await take(world) == Taken("one", STATE, b"", (Given(0, "c0.j0", "t", 60_000),))
 
+    async def test_what_was_given_back_is_nobodys(self, world: World) -> None:
+        await begin(world)
+        for index in (3, 4, 5):
+            await enter(world, index=index, coming=Coming(f"c0.j{index}", "t", 60_000))
+        await return_number(world.engine, "s1", "ann", 4)
+        await return_number(world.engine, "s1", "ann", 9)
+        left = (Given(3, "c0.j3", "t", 60_000), Given(5, "c0.j5", "t", 60_000))
+        assert await take(world) == Taken("one", STATE, b"", left)
+        for index in (3, 5):
+            await return_number(world.engine, "s1", "ann", index)
+        assert await take(world, "three") == Taken("two", STATE, b"")
+        assert await enter(world, index=4, coming=Coming("c0.again", "t", 60_000)) == Entered(4, owner="three")
+        assert await take(world, "four") == Taken("three", STATE, b"", (Given(4, "c0.again", "t", 60_000),))
+
     async def test_only_the_last_of_them(self, world: World) -> None:
         await begin(world)
         for number in range(MAX_GIVEN + 2):

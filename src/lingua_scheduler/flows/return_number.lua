@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
---[[ return_number: the utterance that was to have this number was refused: it can be given again.
-  KEYS  entry
+--[[ return_number: the utterance that was to have this number was refused: it can be given again. Whoever takes the
+  session over does not hear of its job.
+  KEYS  entry · session
   ARGV  now_ms rules, then for each: { principal utterance }
   OUT   RETURNED | INVALID_SESSION                        (not this principal's, or its time is over)              ]]
--- include: stretch_of, set_free, put_entry
+-- include: stretch_of, set_free, put_entry, forget_given
 local answers = {}
 
 for i = 3, #ARGV do
@@ -15,6 +16,7 @@ for i = 3, #ARGV do
     if utterance < entry[ENTRY.next] and not stretch_of(entry[ENTRY.free], utterance) then
       set_free(entry, utterance, utterance)
       put_entry(entry, 1)
+      forget_given(utterance)
     end
     answer = { "RETURNED" }
   end
