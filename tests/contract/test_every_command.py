@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -107,30 +109,53 @@ async def test_nobody_there_is_one_line_and_no_traceback(name: str) -> None:
     assert "127.0.0.1:9" in out + err
 
 
+@dataclass
+class Stranger:
+    """Somebody who answers whatever he is asked in the same way, as no scheduler would."""
+
+    status: int = 200
+    body: str = "{}"
+    #: He sends whoever asks to somebody else, who is asked for the same.
+    to: str = ""
+    url: str = ""
+    heard: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def open(self) -> Iterator[Stranger]:
+        stranger = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                stranger.heard.append(self.requestline)
+                self.send_response(stranger.status)
+                if stranger.to:
+                    self.send_header("location", stranger.to + self.path)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(stranger.body)))
+                self.end_headers()
+                self.wfile.write(stranger.body.encode())
+
+            do_POST = do_DELETE = do_GET  # noqa: N815 - the names are those of HTTP
+
+            def log_message(self, *_: object) -> None:
+                """Nobody wants to read it."""
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            serving = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+            serving.start()
+            self.url = f"http://127.0.0.1:{server.server_port}"
+            try:
+                yield self
+            finally:
+                server.shutdown()
+                serving.join()
+
+
 @pytest.fixture(params=["{}", '["x"]', "7"])
 def stranger(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Somebody who answers whatever he is asked, as no scheduler would: his URL."""
-
-    class Stranger(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = request.param.encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_POST = do_DELETE = do_GET  # noqa: N815 - the names are those of HTTP
-
-        def log_message(self, *_: object) -> None:
-            """Nobody wants to read it."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as server:
-        serving = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        serving.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        serving.join()
+    """The URL of one who knows nothing of us."""
+    with Stranger(body=request.param).open() as stranger:
+        yield stranger.url
 
 
 @pytest.mark.parametrize("name", [*WORDS, "dlq replay", "dlq delete"])
@@ -145,6 +170,25 @@ def test_somebody_who_is_no_scheduler_is_told_in_one_line_too(stranger: str, nam
     else:
         assert isinstance(result.exception, LinguaError), result.exception
         assert said in str(result.exception)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("name", ["nodes drain", "dlq delete", "pools"])
+def test_who_is_sent_to_somebody_else_does_not_go_there_with_his_token(name: str, status: int) -> None:
+    with Stranger(body='{"intent": "drain", "pools": [], "health": {}, "nodes": {}, "ok": true}').open() as other:
+        with Stranger(status, to=f"{other.url}/lingua").open() as gateway:
+            words = [word for word in WORDS.get(name, ("x",)) if word != "--wait"]
+            result = CliRunner().invoke(app, [*name.split(), *words, "--url", gateway.url, "--token", "a-secret"])
+        assert other.heard == []
+    assert isinstance(result.exception, LinguaError), result.output
+    said = f"{gateway.url} sends us to {other.url}/lingua: give that as --url (LINGUA_URL)"
+    assert str(result.exception) == said
+
+
+def test_who_is_sent_to_a_page_to_sign_in_is_told_where_that_is() -> None:
+    with Stranger(302, to="/sign-in?next=").open() as gateway:
+        result = CliRunner().invoke(app, ["pools", "--url", gateway.url])
+    assert str(result.exception) == f"{gateway.url} sends us to {gateway.url}/sign-in: is it a scheduler?"
 
 
 async def test_who_has_no_token_is_told_how_to_give_one(server: Server) -> None:

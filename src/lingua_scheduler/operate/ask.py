@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.error
 import urllib.request
 from http import HTTPStatus
@@ -12,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from lingua_scheduler.core.errors import LinguaError
 from lingua_scheduler.sdk._address import address_of
-from lingua_scheduler.sdk._connect import headers_of, token_of
+from lingua_scheduler.sdk._connect import SentAway, headers_of, opener_of, token_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -169,7 +170,6 @@ class Operator:
 
     def _ask(self, method: str, path: str, message: dict[str, Any] | None = None, /, **has: type) -> dict[str, Any]:
         """The answer, which has at least this: somebody else may answer with an object, too."""
-        proxies = [urllib.request.ProxyHandler({})] if self._address.is_loopback else []
         url, _, query = path.partition("?")
         request = urllib.request.Request(  # noqa: S310 - an Address is http or https
             self._address.http(url) + (f"?{query}" if query else ""),
@@ -178,8 +178,10 @@ class Operator:
             method=method,
         )
         try:
-            with urllib.request.build_opener(*proxies).open(request, timeout=_PATIENCE_S) as answer:
+            with opener_of(is_loopback=self._address.is_loopback).open(request, timeout=_PATIENCE_S) as answer:
                 found = json.load(answer)
+        except SentAway as sent:
+            raise NotAnswered(f"{self._address} sends us to {_other(sent.url, url)}") from None
         except urllib.error.HTTPError as error:
             code, detail = _detail(error)
             if error.code == HTTPStatus.UNAUTHORIZED:
@@ -191,6 +193,13 @@ class Operator:
         if not (isinstance(found, dict) and all(isinstance(found.get(name), kind) for name, kind in has.items())):
             raise NotAnswered(f"whoever answers at {self._address} is no scheduler")
         return found
+
+
+def _other(url: str, path: str) -> str:
+    """Who is named instead of the one we asked for this path, and what to do about it."""
+    place = re.sub(r"[?#].*", "", url)
+    is_same = place.endswith(path)
+    return f"{place.removesuffix(path)}: give that as --url (LINGUA_URL)" if is_same else f"{place}: is it a scheduler?"
 
 
 def _detail(error: urllib.error.HTTPError) -> tuple[str, str]:

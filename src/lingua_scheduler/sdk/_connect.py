@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import string
 import urllib.error
 import urllib.request
 from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
+from typing import IO, TYPE_CHECKING, Final
+from urllib.parse import quote, urljoin
 
 import msgspec
 from websockets.asyncio.client import connect
@@ -20,6 +21,8 @@ from lingua_scheduler.protocol.errors import CLOSES, CloseCode, RefusalBody
 from lingua_scheduler.sdk.client_errors import Refused, Unreachable, refused_by
 
 if TYPE_CHECKING:
+    from http.client import HTTPMessage
+
     from websockets.asyncio.client import ClientConnection
     from websockets.http11 import Response
 
@@ -124,11 +127,39 @@ async def fetch_audio(address: Address, ref: str, token: str | None, node_id: st
     return await asyncio.to_thread(_fetch, url, headers_of(token) | {"x-node-id": node_id}, address.is_loopback)
 
 
-def _fetch(url: str, headers: dict[str, str], is_loopback: bool) -> bytes:
+class SentAway(Unreachable):
+    """Whoever answered names another URL."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(f"whoever answers sends us to {url}, where our token is not shown")
+        self.url = url
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """Goes to nobody else: urllib would show him our token, whoever he is, and make a GET of a POST."""
+
+    def http_error_302(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
+    ) -> None:
+        del code, msg
+        if "location" in headers:
+            fp.close()
+            # Quoted: it is shown, and comes from anybody.
+            raise SentAway(quote(urljoin(req.full_url, headers["location"]), safe=string.punctuation))
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+
+def opener_of(*, is_loopback: bool) -> urllib.request.OpenerDirector:
+    """What asks over HTTP: without a proxy on this machine, and never anybody but who is named (`SentAway`)."""
     proxies = [urllib.request.ProxyHandler({})] if is_loopback else []
+    return urllib.request.build_opener(_Stay, *proxies)
+
+
+def _fetch(url: str, headers: dict[str, str], is_loopback: bool) -> bytes:
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - an Address is http or https
     try:
-        with urllib.request.build_opener(*proxies).open(request, timeout=_FETCH_S) as answer:
+        with opener_of(is_loopback=is_loopback).open(request, timeout=_FETCH_S) as answer:
             audio: bytes = answer.read(MAX_MESSAGE_BYTES + 1)
     except urllib.error.HTTPError as error:
         with error:

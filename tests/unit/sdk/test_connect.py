@@ -63,6 +63,14 @@ async def test_whoever_listens_and_says_nothing_is_not_waited_for_long() -> None
             await open_socket(address, "/ws/node", timeout_s=0.1)
 
 
+async def test_audio_is_asked_of_the_scheduler_alone_wherever_it_sends_a_node() -> None:
+    async with door(200, b"not ours") as other:
+        for status in (301, 302, 303, 307, 308):
+            async with door(status, b"", location=other.http("/v1/audio/audio-1")) as address:
+                with pytest.raises(Unreachable, match=f"sends us to {other.http('/v1/audio/audio-1')}"):
+                    await fetch_audio(address, "audio-1", "a-token", "node-1")
+
+
 @asynccontextmanager
 async def door(status: int, body: bytes, **headers: str) -> AsyncIterator[Address]:
     """Whatever is asked for, this is the answer."""
