@@ -8,18 +8,23 @@ import shutil
 import subprocess
 import tomllib
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import yaml
 
 from lingua_scheduler.config import load
 from lingua_scheduler.config.load import LEAVES, env_name
+from lingua_scheduler.front.origins import Origins
 from lingua_scheduler.operate.workers import patience_s
+
+if TYPE_CHECKING:
+    from lingua_scheduler.config import Loaded
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 CHART: Final = DEPLOY / "helm" / "lingua-scheduler"
 UNIT: Final = DEPLOY / "systemd" / "lingua-scheduler@.service"
+HOSTS: Final = "LINGUA_SERVER__ALLOWED_HOSTS"
 SETTINGS: Final = {env_name(key) for key in LEAVES}
 
 
@@ -64,6 +69,53 @@ def test_the_composed_instances_share_an_engine_and_have_names_of_their_own() ->
     assert "noeviction" in services["valkey"]["command"]
 
 
+def is_called(loaded: Loaded, *names: str) -> bool:
+    """Whether somebody who calls by any of these names is heard, and no name is enough."""
+    origins = Origins(loaded.settings.server)
+    assert origins.check("evil.example:5010", None) is not None
+    return all(origins.check(host, None) is None for name in names for host in (name, f"{name}:5010"))
+
+
+def test_the_composed_instances_are_called_by_the_names_of_their_services() -> None:
+    services = {name: one for name, one in composed()["services"].items() if name.startswith("scheduler")}
+    for service in services.values():
+        for given in ("", "a.example,b.example"):
+            said = re.sub(r"\$\{LINGUA_ALLOWED_HOSTS:-\}", given, service["environment"][HOSTS])
+            loaded = load(env={HOSTS: said}, flags={"server": {"host": "0.0.0.0"}})  # noqa: S104 - as in the image
+            assert is_called(loaded, *services, "localhost", *filter(None, given.split(",")))
+
+
+def test_the_sample_settings_show_how_it_gets_a_name(tmp_path: Path) -> None:
+    text = (DEPLOY / "systemd" / "config.toml").read_text(encoding="utf-8")
+    file = tmp_path / "config.toml"
+    file.write_text(text.replace("# allowed_hosts", "allowed_hosts"), encoding="utf-8")
+    assert is_called(load(file, env={}), "scheduler.example.com", "10.0.0.1")
+
+
+def hosts_of_the_chart(*others: str) -> str:
+    """What the chart renders for a release `it` in a namespace `here`, with these `allowedHosts`."""
+    text = (CHART / "templates" / "_helpers.tpl").read_text(encoding="utf-8")
+    (names,) = re.findall(r'define "lingua.hosts".*?(^\{\{ \$name \}\}.*)\n\{\{- range', text, re.DOTALL | re.MULTILINE)
+    assert "{{- range .Values.allowedHosts }},{{ . }}{{ end -}}" in text
+    name = "it-lingua-scheduler"
+    named: str = names.replace("{{ $name }}", name).replace("{{ $in }}", f"{name}.here")
+    return ",".join([named, *others])
+
+
+def test_the_instances_of_the_chart_are_called_by_the_names_of_their_service(tmp_path: Path) -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    file = tmp_path / "config.toml"
+    file.write_text(values["config"], encoding="utf-8")
+    assert values["allowedHosts"] == []
+    text = (CHART / "templates" / "environment.yaml").read_text(encoding="utf-8")
+    assert f'{HOSTS}: {{{{ include "lingua.hosts" . | quote }}}}' in text
+    loaded = load(file, env={HOSTS: hosts_of_the_chart("lingua.example.com")})
+    # As Kubernetes names a service: https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
+    name = "it-lingua-scheduler"
+    names = [name, *(f"{name}.here{end}" for end in ("", ".svc", ".svc.cluster.local"))]
+    assert is_called(loaded, *names, "lingua.example.com", "10.1.2.3")
+
+
 def test_everybody_has_the_time_to_hand_over() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     unit = UNIT.read_text(encoding="utf-8")
@@ -104,7 +156,7 @@ def test_the_secret_of_the_chart_counts_more_than_its_values() -> None:
     assert [one["name"] for one in container["env"]] == ["LINGUA_INSTANCE__ID"]
     assert [list(source) for source in container["envFrom"]] == [["configMapRef"], ["secretRef"]]
     assert container["envFrom"][0]["configMapRef"]["name"] == template("environment.yaml")["metadata"]["name"]
-    assert list(template("environment.yaml")["data"]) == ["LINGUA_ENGINE__URL"]
+    assert list(template("environment.yaml")["data"]) == ["LINGUA_ENGINE__URL", HOSTS]
 
 
 def test_the_token_of_the_chart_s_prometheus_is_a_token_alone() -> None:
@@ -144,10 +196,17 @@ def test_helm_renders_the_chart() -> None:
         pytest.skip("there is no helm on this machine, and no registry of Python's or Debian's has one")
     environment = os.environ | {"HELM_CACHE_HOME": "/nonexistent"}
     subprocess.run([helm, "lint", "--strict", str(CHART)], check=True, capture_output=True, env=environment)
-    for flags in ((), ("--set", "serviceMonitor.enabled=true")):
+    for flags in ((), ("--set", "serviceMonitor.enabled=true,allowedHosts={lingua.example.com}")):
         done = subprocess.run(
-            [helm, "template", "it", str(CHART), *flags], check=True, capture_output=True, text=True, env=environment
+            [helm, "template", "it", str(CHART), "--namespace=here", *flags],
+            check=True,
+            capture_output=True,
+            text=True,
+            env=environment,
         )
-        kinds = {one["kind"] for one in yaml.safe_load_all(done.stdout) if one}
+        made = [one for one in yaml.safe_load_all(done.stdout) if one]
+        (hosts,) = {one["data"][HOSTS] for one in made if HOSTS in one.get("data", {})}
+        assert hosts == hosts_of_the_chart(*(("lingua.example.com",) if flags else ()))
+        kinds = {one["kind"] for one in made}
         assert {"Deployment", "Service", "ConfigMap", "PodDisruptionBudget"} <= kinds
         assert ("ServiceMonitor" in kinds) == bool(flags)
