@@ -230,6 +230,7 @@ async def test_a_suspect_that_is_tried_with_a_job_is_not_shown_as_well(visitor: 
         "2 of its 3 living nodes are suspect",
         "1 of its 1 nodes are given jobs",
         "it was suspect",
+        "it was resting, and is still suspect",
         "at most 12 jobs at once",
         "as many jobs at once as it says",
     ],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from lingua_scheduler.core.notice import KEPT_MS, KINDS, LOOKED_BACK, MAX_KEPT, SAME_MS, Notice
+from lingua_scheduler.core.notice import KEPT_MS, KINDS, LOOKED_BACK, MAX_KEPT, SAME_MS, STANDS, Notice
 from lingua_scheduler.core.refusal import Refusal
 from lingua_scheduler.flows.note import Known, Noted, note
 from lingua_scheduler.store.keys import FEED, cell_key
@@ -70,8 +70,25 @@ async def test_what_is_told_by_an_answer_is_noted_however_often_it_happens(world
     await noted(world, LOST)
     # And it does not stand between two looks.
     await noted(world, SUSPECT)
-    await noted(world, LOST)
+    await noted(world, like(LOST, kind="node_fenced"))
+    await noted(world, like(LOST, about="n2"))
     assert await note(world.engine, SUSPECT) == Known()
+
+
+@pytest.mark.parametrize("kind", sorted(STANDS))
+async def test_what_is_seen_after_a_script_said_how_a_node_stands_is_news(world: World, kind: str) -> None:
+    healed = like(SUSPECT, kind="node_silent" if kind == "node_healed" else "node_healed")
+    await noted(world, healed)
+    # It rests, or is lost, a second time within the minute: it is well, or silent, a second time.
+    await noted(world, like(LOST, kind=kind, at_ms=T0 + 10))
+    assert await note(world.engine, like(healed, at_ms=T0 + 9)) == Known()
+    await noted(world, like(healed, at_ms=T0 + 20))
+    assert await note(world.engine, like(healed, at_ms=T0 + 25, instance="i2")) == Known()
+
+
+async def test_what_a_script_has_said_need_not_be_seen(world: World) -> None:
+    await noted(world, like(LOST, kind="node_suspect"))
+    assert await note(world.engine, like(SUSPECT, at_ms=T0 + 5)) == Known()
 
 
 async def test_an_older_look_says_nothing_new(world: World) -> None:
@@ -85,10 +102,11 @@ async def test_an_older_look_says_nothing_new(world: World) -> None:
 
 async def test_it_is_not_looked_back_for_ever(world: World) -> None:
     await noted(world, SUSPECT)
+    other = like(LOST, about="n2")
     for _ in range(LOOKED_BACK - 1):
-        await noted(world, LOST)
+        await noted(world, other)
     assert await note(world.engine, SUSPECT) == Known()
-    await noted(world, LOST)
+    await noted(world, other)
     await noted(world, SUSPECT)
 
 

@@ -35,7 +35,10 @@ class Onlooker:
         """What is told of a fleet whose nodes stand so: what was told before is left out."""
         fleet = await read_fleet(self.world.engine, CELL)
         assert isinstance(fleet, Fleet)
-        nodes = [NodeSlots(name, 0, 1, 1, standing) for name, standing in standings.items()]
+        suspects = {Standing.suspect, Standing.suspect_full}
+        nodes = [
+            NodeSlots(name, 0, 1, 1, standing, is_suspect=standing in suspects) for name, standing in standings.items()
+        ]
         self.world.now_ms += 100_000
         before = len(await self._feed())
         now_ms = self.world.now_ms
@@ -82,7 +85,7 @@ async def test_a_node_is_as_it_was_while_it_drains_or_is_not_ready(onlooker: Onl
     assert await onlooker.see(n1=Standing.stale) == [("node_silent", "n1", "")]
     for standing in (Standing.draining, Standing.not_ready):
         assert await onlooker.see(n1=standing) == []
-    assert await onlooker.see(n1=Standing.suspect) == [("node_healed", "n1", "it was silent")]
+    assert await onlooker.see(n1=Standing.available) == [("node_healed", "n1", "it was silent")]
     # That it is lost is told by its cell.
     assert await onlooker.see(n1=Standing.lost) == []
     assert await onlooker.see(n1=Standing.available) == [("node_healed", "n1", "it was lost")]
@@ -99,6 +102,22 @@ async def test_that_a_node_rests_is_told_by_its_cell_and_that_it_has_rested_here
     await onlooker.see(n1=Standing.available)
     assert await onlooker.see(n1=Standing.resting) == []
     assert await onlooker.see(n1=Standing.available) == [("node_healed", "n1", "it was resting")]
+
+
+@pytest.mark.parametrize("standing", [Standing.suspect, Standing.suspect_full])
+async def test_a_suspect_that_has_rested_or_is_heard_again_is_still_suspect(
+    onlooker: Onlooker, standing: Standing
+) -> None:
+    await onlooker.see(n1=standing)
+    for before, silence, was in (
+        (Standing.resting, [], "resting"),
+        (Standing.stale, [("node_silent", "n1", "")], "silent"),
+        (Standing.lost, [], "lost"),
+    ):
+        assert await onlooker.see(n1=before) == silence
+        assert await onlooker.see(n1=standing) == [("node_suspect", "n1", f"it was {was}, and is still suspect")]
+    # That it is trusted again its cell tells.
+    assert await onlooker.see(n1=Standing.available) == []
 
 
 async def test_of_many_at_once_each_is_told_alone_or_with_others(onlooker: Onlooker) -> None:

@@ -13,6 +13,8 @@ MAX_KEPT: Final = 2_000
 KEPT_MS: Final = 7 * 86_400_000
 #: Of what several instances see, each for itself, one notice is enough: the same again within this is not noted.
 SAME_MS: Final = 60_000
+#: These say how a node stands, though a script tells them and nobody looks: what is seen after one of them is news.
+STANDS: Final = ("node_healed", "node_lost", "node_resting", "node_suspect")
 #: So far it is looked back for that.
 LOOKED_BACK: Final = 200
 #: What it may say in words.
@@ -36,12 +38,15 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "node_fenced": ("node", "It did not accept a job in time, or gave no result in time: the job goes to another."),
     "node_cut_off": ("node", "It did not confirm that it stopped a job: it gets nothing until it registers again."),
     "node_forgiven": ("node", "It could not say whether it stopped a job; its slot is free again."),
-    "node_suspect": ("node", "Too many of its last jobs failed: it is chosen when nobody else can."),
+    "node_suspect": (
+        "node",
+        "Too many of its last jobs failed: it is chosen when nobody else can. Told again when it rested, or was away.",
+    ),
     "node_resting": (
         "node",
         "It said that it is overloaded, could not be sent a job, or comes and goes: it gets nothing for a while.",
     ),
-    "node_healed": ("node", "It was silent, suspect or resting, and is chosen again."),
+    "node_healed": ("node", "It was silent, suspect, resting or lost, and is chosen again as any other."),
     "node_marked": ("node", "A service was seen not to work: no jobs that need it, for `nodes.mark_ttl_ms`."),
     "node_unmarked": ("node", "That is over."),
     "pair_empty": ("pair", "No node that lives serves it any more."),

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from lingua_scheduler.views.node import Node
     from lingua_scheduler.views.pools import Pool
 
-#: How a node is, as far as it is told here. One that is not ready or drains is as it was before.
+#: How a node is, as far as it is told here: that it becomes suspect, its cell tells. One that is not ready or drains is
+#: as it was before.
 _STATES: Final = {
     Standing.available: "well",
     Standing.full: "well",
@@ -93,7 +94,7 @@ class Changes:
                 self._chronicler.note("node_jobs_moved", node_id, await self._what_became(at_ms, attempts))
 
     def _compare_nodes(self, fleet: Fleet) -> dict[str, list[tuple[str, str]]]:
-        """By how they are now: which nodes were otherwise, and how."""
+        """By how they are now: which nodes were otherwise, and how. Who is under suspicion is not well for that."""
         is_first, before, now = self._nodes is None, self._nodes or {}, {}
         changed: dict[str, list[tuple[str, str]]] = {}
         for node in fleet.nodes:
@@ -101,7 +102,8 @@ class Changes:
             now[node.node_id] = state = _STATES.get(node.standing, was)
             # That a node is lost, its cell tells.
             if state not in {was, "lost"} and not is_first:
-                changed.setdefault(state, []).append((node.node_id, was))
+                told = "suspect" if state == "well" and node.is_suspect else state
+                changed.setdefault(told, []).append((node.node_id, was))
         self._nodes = now
         return changed
 
@@ -109,6 +111,10 @@ class Changes:
         if state == "well":
             for node_id, was in names:
                 self._chronicler.note("node_healed", node_id, f"it was {was}", at_ms=now_ms, seen=True)
+        elif state == "suspect":
+            for node_id, was in names:
+                said = f"it was {was}, and is still suspect"
+                self._chronicler.note("node_suspect", node_id, said, at_ms=now_ms, seen=True)
         elif state == "silent":
             for part in range(0, len(names), _AT_ONCE):
                 few = [node_id for node_id, _ in names[part : part + _AT_ONCE]]

@@ -21,7 +21,7 @@ from lingua_scheduler.core.history import STRETCH_MS, STRETCHES, Point
 from lingua_scheduler.core.job_state import STATES, State, sources_of
 from lingua_scheduler.core.letter import CLOSED_MS, Presence
 from lingua_scheduler.core.needs import LACKING, LACKS, MARKED, MUTE, PRIVATE
-from lingua_scheduler.core.notice import KEPT_MS, LOOKED_BACK, MAX_KEPT, SAME_MS, Notice
+from lingua_scheduler.core.notice import KEPT_MS, LOOKED_BACK, MAX_KEPT, SAME_MS, STANDS, Notice
 from lingua_scheduler.core.records import (
     CHOICES,
     DEPARTED_MS,
@@ -188,6 +188,7 @@ TABLES: Final[dict[str, dict[str, str]]] = {
         "kept_ms": str(KEPT_MS),
         "same_ms": str(SAME_MS),
         "looked_back": str(LOOKED_BACK),
+        "stands": "({" + ",".join(f"{kind}=true" for kind in STANDS) + "})",
     },
     "INBOX": {"group": '"readers"', "closed_ms": str(CLOSED_MS)},
     "SOURCES": {state: "({" + ",".join(f"{source}=true" for source in sources_of(state)) + "})" for state in STATES},

@@ -33,6 +33,7 @@ const PHRASES = [
   [/^(?<count>\d+) of its (?<all>\d+) living nodes are suspect$/, "detail.suspects"],
   [/^(?<count>\d+) of its (?<all>\d+) nodes are given jobs$/, "detail.living"],
   [/^it was (?<was>suspect|resting|silent|lost)$/, "detail.was"],
+  [/^it was (?<was>resting|silent|lost), and is still suspect$/, "detail.was_still_suspect"],
   [/^nothing was heard of it for (?<s>[\d.]+) s$/, "detail.unheard"],
   [/^nothing was heard of it any more$/, "detail.unheard_now"],
   [/^it was asked to stop$/, "detail.stopped"],
