@@ -171,7 +171,7 @@ async def test_slots_and_a_pairing_code(house: House, lingua: Lingua) -> None:
 
 async def test_only_a_demo_kills_nodes(house: House, lingua: Lingua) -> None:
     await house.post("/v1/node/register", NODE)
-    assert "no demo runs here" in await refused(lingua, "nodes", "kill", "n1", "--url", house.url)
+    assert f"no demo runs at {house.url}: " in await refused(lingua, "nodes", "kill", "n1", "--url", house.url)
 
 
 async def test_a_job_is_shown_explained_and_cancelled(house: House, lingua: Lingua) -> None:
