@@ -22,6 +22,26 @@ def test_a_wrong_setting_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     assert "stale" in ran.stderr
 
 
+def test_a_value_is_shown_as_it_is_whatever_is_in_it(tmp_path: Path) -> None:
+    config = tmp_path / "[dim] config.toml"
+    config.write_text(
+        '[server]\nallowed_origins = ["http://[fd00::1]:5010"]\n'
+        '[engine]\ndata_dir = "/srv/[/x]"\n[catalog]\nfile = "\\u001b[2J"\n',
+        encoding="utf-8",
+    )
+    ran = subprocess.run(
+        [LINGUA, "config", "show", "--origin", "--config", str(config)],
+        env=os.environ | {"COLUMNS": "400"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    for said in ("http://[fd00::1]:5010", "/srv/[/x]", "[dim] config.toml"):
+        assert said in ran.stdout
+    assert "\x1b" not in ran.stdout
+
+
 def test_config_show_says_where_each_value_came_from(tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text("[nodes]\nrest_ms = 1234\n")

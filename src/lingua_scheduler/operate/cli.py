@@ -9,14 +9,12 @@ from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from lingua_scheduler.config import ConfigError, load
 from lingua_scheduler.config.load import shown
 from lingua_scheduler.core.errors import LinguaError
 from lingua_scheduler.operate.commands import dlq, events, fleet, jobs, logs, nodes, top
-from lingua_scheduler.operate.commands.options import AsJson, AskedUrl, Token, operator
+from lingua_scheduler.operate.commands.options import AsJson, AskedUrl, Token, operator, show
 
 if TYPE_CHECKING:
     from lingua_scheduler.config import Settings
@@ -127,14 +125,12 @@ def config_show(
         said = operator(url, token).config()["settings"]
         values = {one["key"]: one.get("value") for one in said}
         origins = {one["key"]: one["origin"] for one in said}
-    if as_json:
-        both = {key: {"value": value, "origin": origins[key]} for key, value in values.items()}
-        typer.echo(json.dumps(both if origin else values))
+    if not origin:
+        show(values, ("setting", "value"), [(key, str(value)) for key, value in values.items()], as_json=as_json)
         return
-    table = Table("setting", "value", *(["origin"] if origin else []))
-    for key, value in values.items():
-        table.add_row(key, str(value), *([origins[key]] if origin else []))
-    Console().print(table)
+    both = {key: {"value": value, "origin": origins[key]} for key, value in values.items()}
+    rows = [(key, str(value), origins[key]) for key, value in values.items()]
+    show(both, ("setting", "value", "origin"), rows, as_json=as_json)
 
 
 @app.command()
