@@ -17,6 +17,7 @@ from lingua_scheduler.operate.cli import app
 from tests.contract.test_events import fail
 from tests.support.house import LINGUA, eventually
 from tests.support.people import PATIENCE_S
+from tests.support.proxy import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -128,6 +129,25 @@ async def test_a_node_is_drained_waited_for_and_let_work_again(house: House, lin
     assert (await told(lingua, "nodes", "resume", "n1"))["intent"] == "active"
     assert "gets no new jobs" in await shown(lingua, "nodes", "drain", "n1")
     assert (await told(lingua, "nodes", "evict", "n1"))["intent"] == "evicted"
+
+
+async def test_whoever_waits_until_a_node_is_drained_outlives_a_restart(house: House, lingua: Lingua) -> None:
+    await house.post("/v1/node/register", NODE)
+    placed = await house.dispatch()
+    async with Proxy(house.port) as proxy:
+        draining = asyncio.ensure_future(lingua("nodes", "drain", "n1", "--wait", "--url", proxy.http))
+        async with asyncio.timeout(PATIENCE_S):
+            # It was asked for the drain, and is asked now how far that is.
+            await proxy.accepted_more_than(1)
+            proxy.sever()
+            await proxy.refused_more_than(1)
+        proxy.heal()
+        await house.post("/v1/job/done", {"job_id": placed["job_id"], "attempt_id": 1, "node_id": "n1", "status": "ok"})
+        result = await draining
+    assert (result.exit_code, result.stdout) == (0, "n1 is drained: it has nothing to do, and gets nothing\n")
+    lines = result.stderr.splitlines()
+    assert lines
+    assert all(line.startswith(f"lingua: no scheduler answers at {proxy.http}") for line in lines)
 
 
 async def test_a_node_that_leaves_while_somebody_waits_until_it_is_drained_has_nothing_to_do(

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from lingua_scheduler.core.errors import LinguaError
 from lingua_scheduler.operate.cli import app
 from tests.contract.test_commands import NODE, lingua
-from tests.support.house import LINGUA, House
-from tests.support.programs import ran
+from tests.support.house import LINGUA, House, eventually
+from tests.support.programs import ran, started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,14 +126,15 @@ class Stranger:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                status, body = stranger.status, stranger.body.encode()
                 stranger.heard.append(self.requestline)
-                self.send_response(stranger.status)
+                self.send_response(status)
                 if stranger.to:
                     self.send_header("location", stranger.to + self.path)
                 self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(stranger.body)))
+                self.send_header("content-length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(stranger.body.encode())
+                self.wfile.write(body)
 
             do_POST = do_DELETE = do_GET  # noqa: N815 - the names are those of HTTP
 
@@ -189,6 +190,33 @@ def test_who_is_sent_to_a_page_to_sign_in_is_told_where_that_is() -> None:
     with Stranger(302, to="/sign-in?next=").open() as gateway:
         result = CliRunner().invoke(app, ["pools", "--url", gateway.url])
     assert str(result.exception) == f"{gateway.url} sends us to {gateway.url}/sign-in: is it a scheduler?"
+
+
+async def test_who_follows_goes_on_until_a_scheduler_says_no() -> None:
+    with Stranger(body='{"events": [], "last": ""}').open() as stranger:
+        async with started(LINGUA, "events", "--follow", "--url", stranger.url) as following:
+
+            async def is_asked() -> bool:
+                return bool(stranger.heard)
+
+            await eventually(is_asked)
+            # A balancer that has nobody behind it, and an instance that is about to end.
+            stranger.status = 502
+            await following.line(f"{stranger.url} refused: 502 Bad Gateway")
+            stranger.status = 503
+            stranger.body = '{"error": "SHUTTING_DOWN", "detail": "Come again.", "retryable": true}'
+            await following.line(f"{stranger.url} refused: SHUTTING_DOWN: Come again.")
+            stranger.status, stranger.body = 403, '{"error": "FORBIDDEN", "detail": "Not you.", "retryable": false}'
+            await following.line(f"{stranger.url} refused: FORBIDDEN: Not you.")
+            assert await following.end() == 2
+
+
+def test_who_waits_until_a_node_is_drained_is_told_at_the_end_that_nobody_says_so() -> None:
+    with Stranger(body='{"intent": "draining"}').open() as stranger:
+        words = ["nodes", "drain", "n1", "--wait", "--timeout", "0", "--url", stranger.url]
+        result = CliRunner().invoke(app, words)
+    assert str(result.exception) == f"whoever answers at {stranger.url} is no scheduler"
+    assert len(stranger.heard) == 2
 
 
 async def test_who_has_no_token_is_told_how_to_give_one(server: Server) -> None:

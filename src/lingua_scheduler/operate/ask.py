@@ -24,11 +24,15 @@ PAGE: Final = "1000"
 
 
 class NotAnswered(LinguaError):
-    """Nobody is there, or no scheduler is, or somebody refused with this code; the message says which, and why."""
+    """Nobody is there, or no scheduler is, or somebody refused with this code; the message says which, and why.
 
-    def __init__(self, message: str, code: str = "") -> None:
+    `is_final`: a scheduler said it, and will say it again. Anything else may pass, as when one is started anew.
+    """
+
+    def __init__(self, message: str, code: str = "", *, is_final: bool = False) -> None:
         super().__init__(message)
         self.code = code
+        self.is_final = is_final
 
 
 class Operator:
@@ -183,10 +187,10 @@ class Operator:
         except SentAway as sent:
             raise NotAnswered(f"{self._address} sends us to {_other(sent.url, url)}") from None
         except urllib.error.HTTPError as error:
-            code, detail = _detail(error)
+            code, detail, is_final = _detail(error)
             if error.code == HTTPStatus.UNAUTHORIZED:
                 detail += " The operator's is given by --token or LINGUA_TOKEN."
-            raise NotAnswered(f"{self._address} refused: {detail}", code) from None
+            raise NotAnswered(f"{self._address} refused: {detail}", code, is_final=is_final) from None
         except (OSError, HTTPException, ValueError) as error:
             why = error.reason if isinstance(error, urllib.error.URLError) else error
             raise NotAnswered(f"no scheduler answers at {self._address}: {why}") from None
@@ -202,11 +206,11 @@ def _other(url: str, path: str) -> str:
     return f"{place.removesuffix(path)}: give that as --url (LINGUA_URL)" if is_same else f"{place}: is it a scheduler?"
 
 
-def _detail(error: urllib.error.HTTPError) -> tuple[str, str]:
-    """The code of a refusal, and all of it; of somebody else's only how HTTP names it."""
+def _detail(error: urllib.error.HTTPError) -> tuple[str, str, bool]:
+    """The code of a refusal, all of it, and whether it is the last word; of somebody else's only how HTTP names it."""
     with error:
         try:
             said = json.load(error)
-            return str(said["error"]), f"{said['error']}: {said['detail']}"
+            return str(said["error"]), f"{said['error']}: {said['detail']}", not said["retryable"]
         except (ValueError, KeyError, TypeError):
-            return "", f"{error.code} {error.reason}"
+            return "", f"{error.code} {error.reason}", False

@@ -11,8 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from lingua_scheduler.core.errors import LinguaError
-from lingua_scheduler.operate.commands.options import AsJson, Token, Url, operator, printable
+from lingua_scheduler.operate.commands.options import AsJson, Patience, Token, Url, operator, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +51,7 @@ def events(
     if as_json and not follow:
         typer.echo(json.dumps(found))
         return
-    console = Console(highlight=False)
+    console, patience = Console(highlight=False), Patience()
     try:
         while True:
             for event in found["events"]:
@@ -65,17 +64,19 @@ def events(
                 return
             if len(found["events"]) < _PAGE:
                 time.sleep(_LOOK_S)
-            found = _next(asked, found["last"], about)
+            found = _next(asked, found["last"], about, patience)
     except KeyboardInterrupt:
         return
 
 
-def _next(asked: Operator, last: str, about: str | None) -> dict[str, Any]:
+def _next(asked: Operator, last: str, about: str | None, patience: Patience) -> dict[str, Any]:
     """What came since. Whoever follows outlives a restart of the scheduler."""
+    from lingua_scheduler.operate.ask import NotAnswered  # noqa: PLC0415 - only commands that ask need it
+
     try:
         return asked.events(last, _PAGE, about)
-    except LinguaError as error:
-        typer.echo(f"lingua: {error}", err=True)
+    except NotAnswered as error:
+        patience.bear(error)
         return {"events": [], "last": last}
 
 

@@ -14,6 +14,7 @@ from lingua_scheduler.operate.commands.events import lines_of
 from lingua_scheduler.operate.commands.options import (
     AsJson,
     NodeId,
+    Patience,
     Token,
     Url,
     is_watched,
@@ -152,7 +153,7 @@ def drain(
         say(said, f"{node_id} gets no new jobs", as_json=as_json)
         return
     until, shown = time.monotonic() + timeout, -1
-    while left := _still_at_work(asked, node_id):
+    while left := _still_at_work(asked, node_id, until):
         if time.monotonic() >= until:
             say(said | {"used": left}, f"{node_id} still has {left} of its slots taken", as_json=as_json)
             raise typer.Exit(1)
@@ -164,16 +165,24 @@ def drain(
     say(said | {"used": 0}, line, as_json=as_json)
 
 
-def _still_at_work(asked: Operator, node_id: str) -> int | None:
-    """How many of its slots are taken; None: it has left, and has nothing to do either."""
+def _still_at_work(asked: Operator, node_id: str, until: float) -> int | None:
+    """How many of its slots are taken; None: it has left, and has nothing to do either.
+
+    Where nobody answers, as in a rolling restart, it is asked again until then.
+    """
     from lingua_scheduler.operate.ask import NotAnswered  # noqa: PLC0415 - only commands that ask need it
 
-    try:
-        return int(asked.node(node_id)["used"])
-    except NotAnswered as error:
-        if error.code != "UNKNOWN_NODE":
-            raise
-        return None
+    patience = Patience()
+    while True:
+        try:
+            return int(asked.node(node_id)["used"])
+        except NotAnswered as error:
+            if error.code == "UNKNOWN_NODE":
+                return None
+            if time.monotonic() >= until:
+                raise
+            patience.bear(error)
+        time.sleep(_LOOK_S)
 
 
 @app.command()

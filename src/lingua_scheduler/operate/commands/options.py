@@ -14,7 +14,7 @@ from rich.table import Column, Table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lingua_scheduler.operate.ask import Operator
+    from lingua_scheduler.operate.ask import NotAnswered, Operator
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on the last line, nothing for the eye.")]
 Url = Annotated[str | None, typer.Option(help="Of a scheduler. [default: LINGUA_URL, else this machine's]")]
@@ -30,6 +30,21 @@ def operator(url: str | None, token: str | None) -> Operator:
     from lingua_scheduler.operate.ask import Operator  # noqa: PLC0415 - only these commands need it
 
     return Operator(url, token)
+
+
+class Patience:
+    """Of whoever asks again and again: he outlives a restart of the scheduler, and says why he waits."""
+
+    def __init__(self) -> None:
+        self._told = ""
+
+    def bear(self, error: NotAnswered) -> None:
+        """Not answered; raised again if another try cannot be answered either."""
+        if error.is_final:
+            raise error
+        if str(error) != self._told:
+            self._told = str(error)
+            typer.echo(f"lingua: {error}", err=True)
 
 
 def say(said: dict[str, Any], line: str, *, as_json: bool) -> None:
