@@ -227,6 +227,28 @@ async def test_who_has_no_token_is_told_how_to_give_one(server: Server) -> None:
     assert "--token or LINGUA_TOKEN" in err
 
 
+@pytest.mark.parametrize(
+    ("token", "said", "fix"),
+    [
+        (None, "UNAUTHENTICATED", "give the operator's token: --token or LINGUA_TOKEN"),
+        ("nobody-s-token-0123", "UNAUTHENTICATED", "give the operator's token: --token or LINGUA_TOKEN"),
+        ("a-session-s-token-0", "has not got the scope admin", "give a token with the scope admin"),
+    ],
+)
+async def test_a_doctor_who_may_not_look_is_answered_all_the_same(
+    server: Server, token: str | None, said: str, fix: str
+) -> None:
+    tokens = {"auth.admin_tokens": ["an-operators-token"], "auth.session_tokens": ["a-session-s-token-0"]}
+    async with House(server.url, **tokens).open() as house:
+        shown = () if token is None else ("--token", token)
+        code, out, _ = await ran(LINGUA, "doctor", "--json", "--url", house.url, *shown)
+    (finding,) = json.loads(out)["findings"]
+    assert (code, finding["level"]) == (2, "unfit")
+    assert finding["said"].startswith("answers, but does not let us look")
+    assert said in finding["said"]
+    assert finding["fix"].startswith(fix)
+
+
 async def test_the_settings_of_a_scheduler_are_those_that_it_was_started_with(house: House, lingua: Lingua) -> None:
     result = await lingua("config", "show", "--json", "--origin", "--url", house.url)
     said: dict[str, Any] = json.loads(result.stdout)

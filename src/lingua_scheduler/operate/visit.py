@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import LinguaError
+from lingua_scheduler.operate.ask import NotAnswered
 from lingua_scheduler.store.finding import Finding, Level
 
 if TYPE_CHECKING:
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 #: A clock that differs by more makes times hard to read.
 _CLOCKS_MS: Final = 1_000
 _REACH_FIX: Final = "see that it runs and can be reached from here, and that --url (LINGUA_URL) and --token name it"
+#: It answered, and refused with such a code.
+_REFUSED_FIXES: Final = {
+    "UNAUTHENTICATED": "give the operator's token: --token or LINGUA_TOKEN",
+    "FORBIDDEN": "give a token with the scope admin (--token, LINGUA_TOKEN), and in --url a name that it knows",
+}
+_LATER_FIX: Final = "look again; if it stays so, see its log"
 _READY_FIX: Final = "run `lingua doctor` on its machine: it looks at the state engine"
 _VERSIONS_FIX: Final = "let the rolling upgrade end: the others are to be started anew"
 _CLOCK_FIX: Final = "let both machines keep their time by NTP"
@@ -27,8 +34,10 @@ def visit(asked: Operator) -> Iterator[Finding]:
     where = asked.where
     try:
         stats = asked.stats()
-    except LinguaError as error:
-        yield Finding("scheduler", Level.UNFIT, f"does not answer ({error})", where, _REACH_FIX)
+    except NotAnswered as error:
+        how = "answers, but does not let us look" if error.code else "does not answer"
+        fix = _REFUSED_FIXES.get(error.code, _LATER_FIX) if error.code else _REACH_FIX
+        yield Finding("scheduler", Level.UNFIT, f"{how} ({error})", where, fix)
         return
     yield Finding("scheduler", Level.OK, "answers", where)
     try:
