@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lingua_scheduler.core.meters import STAGES
+from lingua_scheduler.core.refusal import KEPT_AWAY
 from lingua_scheduler.front.metrics import MAX_PAIRS, METRICS, OTHERS
 from tests.support.house import House, eventually
 
@@ -61,6 +62,25 @@ async def test_what_happened_is_counted(house: House) -> None:
     assert told(found, "lingua_engine_call_seconds_count", script="done") == 1
     assert told(found, "lingua_snapshot_age_seconds") < 60
     assert told(found, "process_start_time_seconds") > 0
+
+
+async def test_jobs_that_no_node_could_take_are_counted_by_what_kept_most_nodes_away(house: House) -> None:
+    for number, act in enumerate(("drain", "drain", "")):
+        await house.post("/v1/node/register", NODE | {"node_id": f"n{number}", "max_concurrent_jobs": 1})
+        if act:
+            await house.post(f"/v1/nodes/n{number}/{act}", {})
+    await house.dispatch()
+    await house.dispatch(options={"max_wait_ms": 0}, status=503)
+    await house.post("/v1/nodes/n0/resume", {})
+    await house.dispatch()
+    await house.dispatch(options={"max_wait_ms": 0}, status=503)
+    # Nobody is kept away where there is nobody.
+    await house.dispatch(src_lang="fr", status=422)
+    found = await scrape(house)
+    reasons = {
+        labels[0][1]: number for (name, labels), number in found.items() if name == "lingua_dispatches_refused_total"
+    }
+    assert reasons == dict.fromkeys(KEPT_AWAY, 0) | {"draining": 1, "full": 1}
 
 
 async def test_how_long_each_part_took_is_told_by_nodes_and_by_the_jobs_own_times(house: House) -> None:

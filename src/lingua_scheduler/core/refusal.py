@@ -85,6 +85,16 @@ class Breakdown(msgspec.Struct, frozen=True):
     no_service: int = 0
     not_permitted: int = 0
 
+    @property
+    def mostly(self) -> str:
+        """The reason that kept most of the nodes away, of as many the first; "": there was nobody to be kept."""
+        most = max(KEPT_AWAY, key=lambda reason: int(getattr(self, reason)))
+        return most if getattr(self, most) else ""
+
+
+#: What a breakdown tells apart.
+KEPT_AWAY: Final = Breakdown.__struct_fields__[1:]
+
 
 class Refusal(msgspec.Struct, frozen=True):
     """Nothing about what was asked was changed, and this is why.

@@ -104,6 +104,8 @@ class Delivery:
         self.durations = Durations()
         #: How those ended that were asked for here: placed, or by the code with which they were refused.
         self.outcomes: Counter[str] = Counter()
+        #: Those that no node could take, by what kept most nodes from it.
+        self.kept_away: Counter[str] = Counter()
         self.times = JobTimes()
         self.tracing = Tracing()
         #: Jobs that are being carried from here just now.
@@ -196,9 +198,15 @@ class Delivery:
             self.outcomes[_failure(error)] += 1
             raise
         self.durations.add((perf_counter() - began) * 1000)
-        self.outcomes["placed" if isinstance(submitted, Submitted) else submitted.code] += 1
+        self.outcomes["placed" if isinstance(submitted, Submitted) else self._refused(submitted)] += 1
         submission.over(submitted)
         return submitted
+
+    def _refused(self, refusal: Refusal) -> str:
+        """How it is called; what kept most nodes away is counted."""
+        if refusal.breakdown is not None and (reason := refusal.breakdown.mostly):
+            self.kept_away[reason] += 1
+        return refusal.code
 
     async def _promise(self, job_id: str, ask: Ask, era: int, *, request_id: str, new_id: str) -> None:
         """Until whoever asked may count on the job. If he does not hear that, he may ask for it again."""

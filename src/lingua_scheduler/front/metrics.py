@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from lingua_scheduler.core.meters import Histogram
+from lingua_scheduler.core.refusal import KEPT_AWAY
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -275,6 +276,13 @@ METRICS: Final[tuple[Metric, ...]] = (
         lambda desk: _by_name(desk.delivery.outcomes, "placed"),
     ),
     Metric(
+        "lingua_dispatches_refused_total",
+        "counter",
+        "Jobs among these that no node could take, by what kept most nodes of their pair away: docs/reasons.md.",
+        ("reason",),
+        lambda desk: _by_name(desk.delivery.kept_away, *KEPT_AWAY),
+    ),
+    Metric(
         "lingua_job_queue_seconds",
         "histogram",
         "From a caller's word until the first node was told of the job, by the instance that told it.",
@@ -410,7 +418,10 @@ SUCCESSORS: Final = (
     ("node_registration_total{status}", "`lingua_node_registrations_total{outcome}`"),
     ("node_heartbeat_latency_ms", '`lingua_engine_call_seconds{script="heartbeat"}`, in seconds'),
     ("pool_query_total", "`lingua_fleet_reservation_tries_total`, `lingua_fleet_pool_empty_total`"),
-    ("node_selection_total{result}", "`lingua_fleet_reservations_total`, `lingua_fleet_jobs_refused_total`"),
+    (
+        "node_selection_total{result}",
+        "`lingua_fleet_reservations_total`, `lingua_fleet_jobs_refused_total`, `lingua_dispatches_refused_total`",
+    ),
 )
 
 

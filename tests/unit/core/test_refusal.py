@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from lingua_scheduler.core.refusal import CODES, Breakdown, Invalid, Refusal, refuse
+from lingua_scheduler.core.refusal import CODES, KEPT_AWAY, Breakdown, Invalid, Refusal, refuse
 from lingua_scheduler.store.face import Face
 
 
@@ -90,6 +90,14 @@ def test_a_breakdown_has_the_fields_of_the_protocol() -> None:
         "no_service",
         "not_permitted",
     )
+
+
+def test_a_breakdown_says_what_kept_most_nodes_away() -> None:
+    assert set(KEPT_AWAY) | {"pool"} == set(Breakdown.__struct_fields__)
+    assert Breakdown().mostly == ""
+    assert Breakdown(pool=9).mostly == ""
+    assert Breakdown(pool=9, full=1, stale=3, not_permitted=5).mostly == "not_permitted"
+    assert Breakdown(pool=4, full=2, draining=2).mostly == "full"
 
 
 def test_an_invalid_message_carries_its_refusal() -> None:
