@@ -13,6 +13,7 @@ from lingua_scheduler.core.new_ids import new_instance_id
 from lingua_scheduler.flows.bury import bury
 from lingua_scheduler.flows.post import Sent, post
 from tests.support.house import House, eventually
+from tests.support.logs import told
 from tests.support.mail import arrive, die, look, presence_of, send
 
 if TYPE_CHECKING:
@@ -117,6 +118,28 @@ async def test_the_cluster_in_numbers(two: list[House]) -> None:
     assert [one["instance_id"] for one in (await first.get("/v1/instances"))["instances"]] == ["first", "second"]
 
 
+async def test_the_level_of_a_module_that_another_release_has_is_said_once_and_no_dead_letter(
+    two: list[House], caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = two
+    for module in ("front.newest", "front.hints"):
+        letter = Letter("log_level", detail=f"lingua_scheduler.{module} error 0 ops")
+        assert isinstance(await post(first.serving.app.engine, "second", letter), Sent)
+
+    async def is_read() -> bool:
+        return (await look(first.serving.app.engine, "second")) == (True, 0, 0)
+
+    await eventually(is_read)
+    assert list(second.serving.desk.levels.changed) == ["lingua_scheduler.front.hints"]
+    said = [(one["module_set"], one.get("reason", "")[:19]) for one in told(caplog, "log_level")]
+    assert sorted(said) == [
+        ("lingua_scheduler.front.hints", ""),
+        ("lingua_scheduler.front.newest", "module must be one "),
+    ]
+    assert told(caplog, "postman") == []
+    assert (await first.get("/v1/dlq"))["total"] == 0
+
+
 async def test_a_letter_that_nobody_knows_is_a_dead_letter_and_is_told(two: list[House]) -> None:
     first, second = two
     assert isinstance(await post(first.serving.app.engine, "second", Letter("riddle", "c0.a", detail="?")), Sent)
@@ -127,8 +150,8 @@ async def test_a_letter_that_nobody_knows_is_a_dead_letter_and_is_told(two: list
     await eventually(is_dead)
     (letter,) = (await second.get("/v1/dlq"))["letters"]
     assert letter["id"].endswith(".second")
-    told = {name: letter[name] for name in ("instance_id", "reason", "deliveries", "kind", "job_id", "detail")}
-    assert told == {
+    shown = {name: letter[name] for name in ("instance_id", "reason", "deliveries", "kind", "job_id", "detail")}
+    assert shown == {
         "instance_id": "second",
         "reason": "this release knows no letters of the kind riddle",
         "deliveries": 10,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lingua_scheduler.core.letter import UnknownKind
 from lingua_scheduler.core.records import Event, Given
+from lingua_scheduler.core.refusal import Invalid
 from lingua_scheduler.front.nodes.links import COMMANDS
 from lingua_scheduler.logs import get_log
 
@@ -97,12 +98,19 @@ class Letters:
     def _obey(self, letter: Letter) -> None:
         """What the operator wants. If the node has moved again, it is told when it registers."""
         if letter.kind == "log_level":
-            module, level, seconds, *who = letter.detail.split(" ", 3)
-            self._desk.levels.set(module, level, float(seconds) or None, "".join(who))
+            self._set_level(*letter.detail.split(" ", 3))
             return
         link, command = self._desk.links.get(letter.node), COMMANDS.get(letter.detail)
         if link is not None and command is not None:
             link.control(command)
+
+    def _set_level(self, module: str, level: str, seconds: str, who: str = "") -> None:
+        """What is no module here, as one of another release, is none the next time either: that is said once."""
+        try:
+            self._desk.levels.set(module, level, float(seconds) or None, who)
+        except Invalid as invalid:
+            detail = "another instance was told to set it"
+            log.warning("log_level", module_set=module, level_set=level, reason=str(invalid), detail=detail)
 
 
 def _event(letter: Letter) -> Event:
