@@ -75,9 +75,9 @@ words of his own: of that only a code. A test looks for all of these in the log 
 somebody else named is a value like any other: no newline in it begins a line."""
 
 LEVELS_INTRO: Final = """\
-The level is `logs.level` (`info`), and for some modules `logs.levels`. SIGHUP reads these two again (`systemctl
-reload`; not on a terminal, where it means that this is gone), from the same file and environment, and ends what was
-set in between. Without a restart, for all instances at once, and only by an operator:
+The level is `logs.level` (`info`), and for some modules `logs.levels`; one that is not there is refused. SIGHUP reads
+these two again (`systemctl reload`; not on a terminal, where it means that this is gone), from the same file and
+environment, and ends what was set in between. Without a restart, for all instances at once, and only by an operator:
 
 ```
 lingua log-level                         # how it is

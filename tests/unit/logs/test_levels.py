@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -128,10 +130,25 @@ async def test_what_makes_no_sense_changes_nothing(
     assert "websockets" not in levels.now()
 
 
-@pytest.mark.parametrize("value", ["front", "front=loud", "front=debug; x", "=debug"])
+@pytest.mark.parametrize("value", ["front", "front=loud", "front=debug; x", "=debug", "front.=debug"])
 def test_settings_that_make_no_sense_are_refused(value: str) -> None:
     with pytest.raises(ConfigError, match=r"logs\.levels"):
         load(env={"LINGUA_LOGS__LEVELS": value})
+
+
+@pytest.mark.parametrize(
+    "module", ["front.dor", "door", "front.door.knob", "no.body", "os", "lingua_scheduler", ".", ".."]
+)
+def test_settings_of_a_module_that_is_not_there_are_refused(module: str) -> None:
+    with pytest.raises(ConfigError, match=rf"logs\.levels: '{re.escape(module)}=debug' names no module"):
+        load(env={"LINGUA_LOGS__LEVELS": f"front=info, {module}=debug"})
+
+
+def test_settings_may_be_of_a_module_that_is_not_loaded_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, f"{ROOT}.operate.new", raising=False)
+    levels = ("operate.new=debug", f"{ROOT}.front.door=error")
+    assert load(env={"LINGUA_LOGS__LEVELS": ",".join(levels)}).settings.logs.levels == levels
+    assert f"{ROOT}.operate.new" not in sys.modules
 
 
 def test_settings_come_from_the_environment() -> None:
