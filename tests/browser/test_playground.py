@@ -24,9 +24,11 @@ from tests.support.house import House, is_away
 from tests.support.people import PATIENCE_S
 from tests.support.programs import find, ran
 from tests.support.sdk_nodes import node_at, running
+from tests.support.servers import start_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from playwright.async_api import Page, WebSocketRoute
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from tests.support.servers import Server
 
 TOKEN = "a-token-for-sessions"  # noqa: S105 - of this test
+NODE: dict[str, Any] = {"node_id": "n1", "semantic_langs": ["en", "zh"], "nmt_pairs": [["en", "zh"]]}
 HOSTILE = '<img src=x onerror="window.hacked = 1"><script>window.hacked = 1</script>'
 #: Every sound that the page makes: for how long, and how loud.
 EAR = """() => {
@@ -310,6 +313,67 @@ async def test_all_pairs_that_are_served_can_be_chosen(house: House, visitor: Vi
     await expect(choices).to_have_count(12)
     await page.get_by_role("button", name="中文").click()
     await expect(page.get_by_role("button", name="再显示 8 个")).to_be_visible()
+
+
+async def test_pairs_are_asked_for_again_after_the_engine_was_away_and_what_was_known_stays(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    engine = start_server(tmp_path)
+    visitor.forgiven = ("status of 503",)
+    try:
+        async with House(engine.url).open() as house:
+            await house.post("/v1/node/register", NODE)
+            page = await visitor.open(f"{house.url}/playground?src=en&tgt=zh")
+            choice = page.get_by_role("group", name="Served now").get_by_role("button", name="en → zh")
+            await expect(choice).to_be_visible()
+            engine.freeze()
+            # Whoever changes his token has it asked for at once.
+            await page.locator(".token summary").click()
+            async with page.expect_response(re.compile("/v1/pools")) as asked:
+                await page.locator("#token").fill(TOKEN)
+                await page.locator("#token").press("Enter")
+            assert (await asked.value).status == 503
+            await expect(choice).to_be_visible()
+            async with page.expect_response(re.compile("/v1/pools")) as asked:
+                await page.reload()
+            assert (await asked.value).status == 503
+            await expect(choice).to_have_count(0)
+            engine.thaw()
+            await expect(choice).to_be_visible()
+            await page.goto("about:blank")
+    finally:
+        engine.thaw()
+        engine.stop()
+
+
+async def test_of_very_many_pairs_all_are_known(house: House, visitor: Visitor) -> None:
+    langs = ["en", "ko", "zh", *(f"a{letter}" for letter in "afkmnrsvyz"), *(f"b{letter}" for letter in "aeghimnors")]
+    pairs = list(permutations(langs, 2))
+    await house.post("/v1/node/register", NODE | {"semantic_langs": langs, "nmt_pairs": pairs})
+    page = await visitor.open(f"{house.url}/playground?src=zh&tgt=ko")
+    more = page.get_by_role("group", name="Served now").locator("[data-more]")
+    await expect(more).to_have_text(f"+{len(pairs) - 12}")
+    await expect(page.locator(".hint")).to_have_count(0)
+    await expect(page.locator("#src-known option")).to_have_count(len(langs))
+
+
+async def test_a_pair_whose_nodes_take_no_jobs_is_not_offered_and_the_page_says_why(
+    house: House, visitor: Visitor
+) -> None:
+    await house.post("/v1/node/register", NODE)
+    await house.post("/v1/node/register", NODE | {"node_id": "n2", "nmt_pairs": [["zh", "en"]]})
+    await house.post("/v1/nodes/n1/drain", {})
+    page = await visitor.open(f"{house.url}/playground?src=en&tgt=zh")
+    choices = page.get_by_role("group", name="Served now").get_by_role("button")
+    await expect(choices).to_have_text(["zh → en"])
+    await expect(page.locator(".hint")).to_contain_text("No node takes jobs for en → zh now")
+    await choices.click()
+    await expect(page.locator(".hint")).to_have_count(0)
+    # Nobody at all: there is nothing to choose from.
+    await house.post("/v1/nodes/n2/drain", {})
+    page = await visitor.open(f"{house.url}/playground?src=zh&tgt=en&lang=zh")
+    await expect(page.locator(".hint")).to_contain_text("目前没有节点接收 zh → en 的任务")
+    await expect(page.locator(".pairs")).to_have_count(0)
 
 
 async def test_a_token_stays_in_its_tab(visitor: Visitor, server: Server) -> None:

@@ -60,7 +60,10 @@ async def test_pools(house: House) -> None:
     await enrol(house, "n1", "n2")
     assert [pool["pair"] for pool in (await house.get("/v1/pools"))["pools"]] == ["en:zh"]
     pool = await house.get("/v1/pools/en-GB/zh-TW")
-    assert (pool["pair"], pool["nodes"], pool["standing"]["available"]) == ("en:zh", 2, 2)
+    assert (pool["pair"], pool["nodes"], pool["living"], pool["standing"]["available"]) == ("en:zh", 2, 2, 2)
+    await house.post("/v1/nodes/n1/drain", {})
+    pool = await house.get("/v1/pools/en/zh")
+    assert (pool["nodes"], pool["living"], pool["standing"]["draining"]) == (2, 1, 1)
     assert (await house.get("/v1/pools/zh/en", 404))["error"] == "UNKNOWN_POOL"
     assert (await house.get("/v1/pools/xx/en", 400))["error"] == "INVALID_MESSAGE"
 

@@ -98,10 +98,11 @@ class NodesAnswer(Message, frozen=True, kw_only=True):
 
 
 class PoolAnswer(Message, frozen=True, kw_only=True):
-    """A pair, and how its nodes stand. `src:*` is every target."""
+    """A pair, and how its nodes stand. `src:*` is every target. `living` are those that are given jobs, now or soon."""
 
     pair: str
     nodes: int
+    living: int
     standing: dict[str, int]
 
 

@@ -144,7 +144,7 @@ def test_the_numbers_of_the_fleet_are_those_of_the_contract() -> None:
 
 
 def test_pools_and_what_the_operator_did() -> None:
-    pool = {"pair": "en:zh", "nodes": 2, "standing": {"full": 2}}
+    pool = {"pair": "en:zh", "nodes": 2, "living": 2, "standing": {"full": 2}}
     assert wire(PoolsAnswer(pools=[msgspec.convert(pool, PoolAnswer)])) == {"pools": [pool]}
     intent = {"ok": True, "node_id": "n1", "intent": "draining"}
     assert wire(msgspec.convert(intent, IntentAnswer)) == intent

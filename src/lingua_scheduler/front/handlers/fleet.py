@@ -136,7 +136,7 @@ async def show_pool(desk: Desk, request: Request) -> Said:
 
 
 def _pool(pool: Pool) -> PoolAnswer:
-    return PoolAnswer(pair=pool.pair, nodes=pool.nodes, standing=pool.standing)
+    return PoolAnswer(pair=pool.pair, nodes=pool.nodes, living=pool.living, standing=pool.standing)
 
 
 async def show_stats(desk: Desk, request: Request) -> Said:

@@ -29,22 +29,27 @@ const set = (from, to) => batch(() => {
   tgt.value = to;
 });
 
-const isServed = (all, from, to) => all.some(pair => [`${from}:${to}`, `${from}:*`].includes(pair));
+/** How many nodes take jobs for a pair; undefined: nobody serves it. */
+const livingIn = (all, from, to) => {
+  const found = [`${from}:${to}`, `${from}:*`].filter(pair => all.has(pair)).map(pair => all.get(pair));
+  return found.length ? Math.max(...found) : undefined;
+};
 
 /** What the fleet can do, as far as we may know. */
 const Served = () => {
   const all = pairs.value;
   if (all === null) return null;
-  if (all.length === 0) {
+  if (all.size === 0) {
     const [before, between, after] = say("nobody", { demo: "\u0000", node: "\u0000" }).split("\u0000");
     return html`<p class="hint">${before}<code>lingua demo</code>${between}<code>lingua new node my_node.py</code>${after}</p>`;
   }
-  const choices = all.filter(pair => !pair.endsWith(":*"));
+  const choices = [...all.keys()].filter(pair => all.get(pair) && !pair.endsWith(":*"));
   const more = choices.length - MOST_SHOWN;
   const turn = say(isOpen.value ? "served.fewer" : "served.more", { count: number(more) });
   const base = tag => tag.split("-")[0].toLowerCase();
+  const living = livingIn(all, base(src.value), base(tgt.value));
   return html`
-    <div class="pairs" role="group" aria-label=${say("served")}>
+    ${choices.length > 0 && html`<div class="pairs" role="group" aria-label=${say("served")}>
       <span class="dim">${say("served")}</span>
       ${choices.slice(0, isOpen.value ? choices.length : MOST_SHOWN).map(pair => {
         const [from, to] = pair.split(":");
@@ -53,9 +58,9 @@ const Served = () => {
       })}
       ${more > 0 && html`<button class="small" data-more aria-expanded=${isOpen.value} aria-label=${turn} title=${turn}
         onClick=${() => { isOpen.value = !isOpen.value; }}>${isOpen.value ? "−" : `+${number(more)}`}</button>`}
-    </div>
-    ${!isServed(all, base(src.value), base(tgt.value)) && html`
-      <p class="hint warn">${say("unserved", { pair: `${src.value} → ${tgt.value}` })}</p>`}`;
+    </div>`}
+    ${!living && html`
+      <p class="hint warn">${say(living === 0 ? "unserved.now" : "unserved", { pair: `${src.value} → ${tgt.value}` })}</p>`}`;
 };
 
 export const Languages = () => html`

@@ -60,9 +60,7 @@ effect(() => { document.title = `${say("title")} · Lingua Scheduler`; });
 let next = 0;
 const ask = async () => {
   clearTimeout(next);
-  if (!document.hidden) await askPairs();
-  // Who may not know is not asked for it again.
-  if (pairs.peek() !== null) next = setTimeout(ask, pairs.peek().length ? PAIRS_MS : NO_PAIRS_MS);
+  if (document.hidden || await askPairs()) next = setTimeout(ask, pairs.peek()?.size ? PAIRS_MS : NO_PAIRS_MS);
 };
 effect(() => {
   token.value;

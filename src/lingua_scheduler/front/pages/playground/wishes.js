@@ -15,22 +15,40 @@ export const withSpeech = signal(inAddress("speech") !== "no");
 /** In this tab only, and nowhere in the address. */
 export const token = signal(secret.get("token"));
 
-/** The pairs that somebody serves, like `en:zh`; null: nobody knows, or nobody tells us. */
+/** By pair that somebody serves, like `en:zh`, how many of its nodes are given jobs; null: nobody knows, or nobody tells us. */
 export const pairs = signal(null);
-const sides = at => computed(() => [...new Set((pairs.value ?? []).map(pair => pair.split(":")[at]))].filter(tag => tag !== "*"));
+const sides = at => computed(() => [...new Set([...pairs.value?.keys() ?? []].map(pair => pair.split(":")[at]))].filter(tag => tag !== "*"));
 export const sources = sides(0);
 export const targets = sides(1);
 
 /** The scheduler that served this page. */
 export const home = new URL("../..", import.meta.url).href.replace(/\/$/, "");
 
-/** Ask which pairs there are. Who may not know that writes what he likes. */
+const PAGE = 500;
+
+/** Ask which pairs there are, all of them. Who may not know that writes what he likes. @returns whether to ask again */
 export const askPairs = async () => {
-  const headers = token.peek() ? { authorization: `Bearer ${token.peek()}` } : {};
+  const shown = token.peek();
+  const headers = shown ? { authorization: `Bearer ${shown}` } : {};
+  const found = new Map();
   try {
-    const answer = await fetch(`${home}/v1/pools?limit=500`, { headers, signal: AbortSignal.timeout(LATE_MS) });
-    pairs.value = answer.ok ? (await answer.json()).pools.map(pool => pool.pair) : null;
+    for (let cursor = ""; cursor !== null;) {
+      const path = `/v1/pools?${new URLSearchParams({ limit: PAGE, cursor })}`;
+      const answer = await fetch(`${home}${path}`, { headers, signal: AbortSignal.timeout(LATE_MS) });
+      // Whoever shows another token by now asks himself.
+      if (shown !== token.peek()) return false;
+      if (answer.status === 401 || answer.status === 403) {
+        pairs.value = null;
+        return false;
+      }
+      if (!answer.ok) return true;
+      const said = await answer.json();
+      for (const pool of said.pools) found.set(pool.pair, pool.living);
+      cursor = said.cursor ?? null;
+    }
+    pairs.value = found;
   } catch { /* Nobody answered: what was known is all that is known. */ }
+  return shown === token.peek();
 };
 
 effect(() => setAddress({ src: src.value, tgt: tgt.value, speech: withSpeech.value ? "" : "no" }));
