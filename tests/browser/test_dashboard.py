@@ -735,6 +735,19 @@ async def test_whoever_may_only_look_is_shown_nothing_to_press(guarded: House, v
         assert await page.evaluate(PRESSES, asked) == [403, "FORBIDDEN"]
 
 
+async def test_whoever_may_only_look_is_told_so_at_the_playground_and_not_that_a_token_is_wrong(
+    guarded: House, visitor: Visitor
+) -> None:
+    page = await visitor.open(await link_of(guarded, read_only=True))
+    await page.wait_for_url("**/dashboard?lang=en")
+    visitor.forgiven = ("403",)
+    for lang, words in (("en", "You may not do this here: you may only look"), ("zh", "您只能查看")):
+        await page.goto(f"{guarded.url}/playground?lang={lang}")
+        await page.locator(".sentence button").click()
+        await expect(page.get_by_role("alert")).to_contain_text(words)
+        await expect(page.get_by_role("alert")).to_contain_text("FORBIDDEN")
+
+
 async def test_whoever_is_signed_in_opens_it_while_the_engine_is_away_and_it_comes_to_life_by_itself(
     visitor: Visitor, tmp_path: Path
 ) -> None:
