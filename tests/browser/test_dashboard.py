@@ -634,6 +634,95 @@ async def test_the_strip_names_what_is_wrong_while_the_engine_is_dead_and_when_t
         engine.stop()
 
 
+async def test_what_went_wrong_is_said_in_the_language_of_the_page_until_it_is_over(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    engine = start_server(tmp_path)
+    visitor.forgiven = ("WebSocket", "Failed to load resource")
+    flags: dict[str, Any] = {"auth.admin_tokens": (f"ops:{OPS}",), "auth.nodes": "open"} | QUICK
+    try:
+        async with House(engine.url, **flags).open() as house:
+            await house.post("/v1/node/register", NODE)
+            page = await visitor.open(await link_of(house, read_only=False))
+            await page.get_by_role("button", name="中文").click()
+            alert = page.locator(".health [role=alert]")
+            await expect(row(page, "n1")).to_be_visible()
+            engine.freeze()
+            await expect(page.locator(".health")).to_contain_text("状态引擎没有响应")
+            await row(page, "n1").locator("[data-act=drain]").click()
+            await yes(page)
+            await expect(alert).to_contain_text("调度器无法连接状态引擎")
+            await expect(alert).to_contain_text("SCHEDULER_DEPENDENCY_DOWN")
+            engine.thaw()
+            await expect(page.locator("[data-state=well]")).to_be_visible()
+            await expect(alert).to_have_count(0)
+            # And whoever wants to leave while it is away is told why he cannot.
+            engine.freeze()
+            await expect(page.locator(".health")).to_contain_text("状态引擎没有响应")
+            await page.locator(".who button").click()
+            await expect(alert).to_contain_text("调度器无法连接状态引擎")
+            engine.thaw()
+            await expect(alert).to_have_count(0)
+            await page.locator(".who button").click()
+            await page.wait_for_url("**/sign-in?next=dashboard")
+    finally:
+        engine.thaw()
+        engine.stop()
+
+
+async def test_when_nobody_answers_the_page_says_so_in_words_until_somebody_does(
+    house: House, visitor: Visitor
+) -> None:
+    await house.post("/v1/node/register", NODE)
+    visitor.forgiven = ("Failed to load resource",)
+    page = await visitor.open(f"{house.url}/dashboard?lang=zh")
+    alert = page.locator(".health [role=alert]")
+    await row(page, "n1").locator("[data-act=drain]").click()
+    calls = re.compile("/v1/")
+    await page.route(calls, lambda route: route.abort())
+    await yes(page)
+    await expect(alert).to_contain_text("没有回应。调度器在运行吗？")
+    await page.unroute(calls)
+    await expect(alert).to_have_count(0)
+
+
+async def test_a_refusal_stays_until_somebody_has_seen_it(house: House, visitor: Visitor) -> None:
+    visitor.forgiven = ("404",)
+    await bury(house.serving.app.engine, Parcel("gone", "1-0", 10, Letter("news", node="n1")), "nobody reads it")
+    page = await visitor.open(f"{house.url}/dashboard?lang=zh")
+    alert = page.locator(".health [role=alert]")
+    await page.locator('[data-letter="1-0.gone"] [data-act=replay]').click()
+    assert (await house.http.delete("/v1/dlq/1-0.gone")).status_code == 200
+    await yes(page)
+    await expect(alert).to_contain_text("没有这封死信")
+    await expect(alert).to_contain_text("There is no dead letter 1-0.gone")
+    for _ in range(2):
+        async with page.expect_response(re.compile("/v1/jobs")):
+            pass
+    await alert.get_by_role("button", name="关闭提示").click()
+    await expect(alert).to_have_count(0)
+
+
+async def test_whatever_an_operator_may_be_refused_has_words(house: House, visitor: Visitor) -> None:
+    page = await visitor.open(f"{house.url}/dashboard")
+    words = await page.evaluate("import('/assets/errors/words.js').then(one => Object.keys(one.default.en))")
+    paths = (await house.get("/openapi.json"))["paths"]
+    acts = [f"/v1/nodes/{{node_id}}/{act}" for act in ("drain", "resume", "evict", "max", "pairing")]
+    acts += ["/v1/job/cancel", "/v1/dlq/{letter}/replay", "/v1/dlq/{letter}", "/api/v1/sign-out"]
+    said = [
+        answer["description"]
+        for act in acts
+        for method, what in paths[act].items()
+        if method != "get"
+        for status, answer in what["responses"].items()
+        if status >= "400"
+    ]
+    # What is wrong with a request as such no page of ours sends.
+    codes = set(re.findall(r"[A-Z_]{2,}", " ".join(said))) - {"HEADERS_TOO_LARGE", "REQUEST_TIMEOUT"}
+    assert {"UNKNOWN_NODE", "UNKNOWN_LETTER", "OUTCOME_UNKNOWN"} <= codes
+    assert {f"error.{code}" for code in codes} <= set(words)
+
+
 @pytest.fixture
 async def guarded(server: Server) -> AsyncIterator[House]:
     flags: dict[str, Any] = {"auth.admin_tokens": (f"ops:{OPS}",), "auth.nodes": "open"} | QUICK

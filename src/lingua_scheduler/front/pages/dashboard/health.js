@@ -1,5 +1,6 @@
 /** What is wrong, in words. */
 
+import { Trouble } from "../errors/trouble.js";
 import { html } from "../html.js";
 import { say } from "../i18n.js";
 import { trouble } from "./call.js";
@@ -16,6 +17,6 @@ export const Health = () => {
         <b>${state === "stale" ? say("health.stale", { s: Math.round(stale / 1000) }) : say(`health.${state}`)}</b></p>
       ${state === "out" && html`<a href=${`sign-in?next=${encodeURIComponent(`dashboard${location.search}`)}`}>${say("sign.in")}</a>`}
       <ul>${problems.map(one => html`<li key=${one}>${one}</li>`)}</ul>
-      ${trouble.value && html`<p class="bad" role="alert">${trouble.value}</p>`}
+      ${trouble.value && html`<div role="alert"><${Trouble} error=${trouble.value} dismiss=${() => { trouble.value = null; }} /></div>`}
     </section>`;
 };

@@ -1,16 +1,17 @@
 /** One job: its life, a bar for each attempt with its stages, and, if it did not get through, why. */
 
+import { Trouble } from "../errors/trouble.js";
 import { html, signal, useEffect, useRef } from "../html.js";
 import { hasWord, say } from "../i18n.js";
 import { inAddress, setAddress } from "../place.js";
-import { call, confirmed, me } from "./call.js";
+import { call, confirmed, me, troubleOf } from "./call.js";
 import { ms } from "./times.js";
 import { serverNow } from "./watch.js";
 
 /** Which job is looked at; "": none. */
 export const chosenJob = signal(inAddress("job"));
 const found = signal(null);
-const refusal = signal("");
+const refusal = signal(null);
 /** Whether whoever chose it is to be led there. */
 let leads = false;
 const STAGES = ["reserved", "dispatched", "accepted", "started"];
@@ -26,9 +27,9 @@ export const look = async () => {
     const [job, explained] = await Promise.all([call("GET", path), call("GET", `${path}/explain`)]);
     if (chosenJob.peek() !== jobId) return;
     found.value = { job, explained };
-    refusal.value = "";
+    refusal.value = null;
   } catch (error) {
-    if (chosenJob.peek() === jobId && error.code) refusal.value = error.message;
+    if (chosenJob.peek() === jobId && error.code) refusal.value = troubleOf(error);
   }
 };
 
@@ -39,7 +40,7 @@ export const lookAgain = () => found.peek() && !(found.peek().job.state in ENDS)
 export const lookFor = jobId => {
   chosenJob.value = jobId;
   found.value = null;
-  refusal.value = "";
+  refusal.value = null;
   leads = true;
   setAddress({ job: jobId });
   return look();
@@ -105,7 +106,7 @@ export const JobPage = () => {
     <section class="card job" data-job=${jobId} aria-labelledby="job-title">
       <div class="head"><h2 id="job-title" ref=${title} tabindex="-1">${jobId}</h2>
         <button class="small close" onClick=${() => lookFor("")}>${say("close")}</button></div>
-      ${refusal.value && html`<p class="bad" role="alert">${refusal.value}</p>`}
+      ${refusal.value && html`<div role="alert"><${Trouble} error=${refusal.value} /></div>`}
       ${found.value && html`<${Job} ...${found.value} />`}
     </section>`;
 };

@@ -1,9 +1,10 @@
 /** The jobs: those under way and those that ended a moment ago, or whichever somebody searches for. */
 
+import { Trouble } from "../errors/trouble.js";
 import { batch, html, signal } from "../html.js";
 import { number, say } from "../i18n.js";
 import { inAddress, setAddress } from "../place.js";
-import { call } from "./call.js";
+import { call, troubleOf } from "./call.js";
 import { chosenJob, colourOf, look, lookAgain, lookFor, why } from "./job.js";
 import { ago, date, ms } from "./times.js";
 import { serverNow } from "./watch.js";
@@ -22,7 +23,7 @@ let words = wanted.peek().trim();
 const found = signal(null);
 /** Where the next page begins; "": there is none. */
 const cursor = signal("");
-const refusal = signal("");
+const refusal = signal(null);
 const isBusy = signal(false);
 let isLong = false;
 let turn = 0;
@@ -47,11 +48,11 @@ const ask = async isMore => {
     batch(() => {
       found.value = jobs;
       cursor.value = next;
-      refusal.value = "";
+      refusal.value = null;
     });
   } catch (error) {
     // Without a code nobody has refused anything: the strip above says that nothing is heard.
-    if (mine === turn && error.code) refusal.value = error.message;
+    if (mine === turn && error.code) refusal.value = troubleOf(error);
   } finally {
     if (mine === turn) isBusy.value = false;
   }
@@ -111,7 +112,7 @@ export const Jobs = () => {
           <input type="search" id="jobs" value=${wanted.value} onInput=${event => { wanted.value = event.currentTarget.value; }} aria-label=${say("jobs.search")} placeholder=${say("jobs.search")} />
           <button class="small">${say("jobs.look")}</button>
         </form></div>
-      ${refusal.value && html`<p class="bad" role="alert">${refusal.value}</p>`}
+      ${refusal.value && html`<div role="alert"><${Trouble} error=${refusal.value} /></div>`}
       ${found.value && jobs.length === 0 && html`<p class="dim">${say(words ? "jobs.unknown" : "jobs.none")}</p>`}
       ${jobs.length > 0 && html`
       <div class="scroll tall" tabindex="0" role="region" aria-labelledby="jobs-title"><table>

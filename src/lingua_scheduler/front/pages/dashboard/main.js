@@ -3,7 +3,7 @@
 import { effect, html, render } from "../html.js";
 import { learn, say } from "../i18n.js";
 import { Top } from "../shell.js";
-import { askWho, me, signOut, trouble } from "./call.js";
+import { askWho, me, signOut, trouble, troubleOf } from "./call.js";
 import { Instances, Letters, lookAround } from "./cluster.js";
 import { Confirm } from "./confirm.js";
 import { Feed } from "./feed.js";
@@ -26,7 +26,7 @@ const learnWho = async () => {
   try {
     await askWho();
   } catch (error) {
-    if (error.code === "UNAUTHENTICATED" || error.code === "FORBIDDEN") trouble.value = error.message;
+    if (error.code === "UNAUTHENTICATED" || error.code === "FORBIDDEN") trouble.value = troubleOf(error);
     else setTimeout(learnWho, ASK_MS);
   }
 };

@@ -2,7 +2,7 @@
 export default {
   en: {
     "title": "Dashboard", "numbers": "Four numbers", "health": "Health", "ms": "{ms} ms", "yes": "Yes, do it", "no": "No", "close": "Close",
-    "call.late": "The server did not answer in time: nobody knows whether it was done.", "sign.in": "Sign in", "sign.out": "Sign out", "who.admin": "{name}, operator", "who.reader": "{name}, may only look",
+    "sign.in": "Sign in", "sign.out": "Sign out", "who.admin": "{name}, operator", "who.reader": "{name}, may only look",
     "number.ready_nodes": "Ready nodes", "number.free_slots": "Free slots", "number.in_flight": "In flight", "number.p95_dispatch_ms": "Dispatch, p95",
     "number.range": "10 min: {least} to {most}",
     "health.well": "All is well", "health.problems": "Somebody should look", "health.waiting": "Looking …", "health.lost": "The server does not answer", "health.away": "The state engine does not answer",
@@ -72,7 +72,7 @@ export default {
   },
   zh: {
     "title": "仪表盘", "numbers": "四个数字", "health": "健康", "ms": "{ms} 毫秒", "yes": "是，执行", "no": "否", "close": "关闭",
-    "call.late": "服务器未按时响应：不知道是否已执行。", "sign.in": "登录", "sign.out": "退出登录", "who.admin": "{name}，操作员", "who.reader": "{name}，只读",
+    "sign.in": "登录", "sign.out": "退出登录", "who.admin": "{name}，操作员", "who.reader": "{name}，只读",
     "number.ready_nodes": "就绪节点", "number.free_slots": "空闲槽位", "number.in_flight": "处理中", "number.p95_dispatch_ms": "派发 p95",
     "number.range": "10 分钟：{least} 到 {most}",
     "health.well": "一切正常", "health.problems": "需要有人看一下", "health.waiting": "正在查看……", "health.lost": "服务器没有响应", "health.away": "状态引擎没有响应",

@@ -1,11 +1,11 @@
 /** What was said and what it means, utterance by utterance. */
 
+import { Trouble } from "../errors/trouble.js";
 import { html } from "../html.js";
 import { say } from "../i18n.js";
 import { hush, play, playing } from "./sound.js";
 import { Stages } from "./stages.js";
 import { forget, utterances } from "./talk.js";
-import { Trouble } from "./trouble.js";
 
 const Speech = ({ utterance }) => {
   const { key, result } = utterance;

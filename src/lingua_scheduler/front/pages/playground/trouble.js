@@ -1,31 +1,10 @@
-/** What went wrong, in words: its code, what it means, what was said of it, and whether to try again. */
+/** What went wrong with all of it, until somebody has seen it. */
 
+import { Trouble } from "../errors/trouble.js";
 import { html } from "../html.js";
-import { hasWord, number, say } from "../i18n.js";
 import { dismiss, troubles } from "./talk.js";
-
-const againOf = ({ retryable, retryAfterMs }) => {
-  if (!retryable) return say("retry.no");
-  return retryAfterMs ? say("retry.after", { s: number(Math.ceil(retryAfterMs / 100) / 10) }) : say("retry.yes");
-};
-
-const nodesIn = breakdown => Object.entries(breakdown)
-  .filter(([name, n]) => n > 0 && hasWord(`breakdown.${name}`))
-  .map(([name, n]) => say(`breakdown.${name}`, { n: number(n) })).join(", ");
-
-/** @param {{error: {code: string, detail: string, retryable: boolean, retryAfterMs: ?number, breakdown?: object}}} props */
-export const Trouble = ({ error, children }) => html`
-  <div class="trouble">
-    <p><strong>${say(hasWord(`error.${error.code}`) ? `error.${error.code}` : "error.other")}</strong> ${againOf(error)}</p>
-    <p class="dim"><span class="code">${error.code}</span> ${error.detail}</p>
-    ${error.breakdown && html`<p class="dim">${say("breakdown", { nodes: nodesIn(error.breakdown) })}</p>`}
-    ${children}
-  </div>`;
 
 export const Troubles = () => html`
   <div role="alert" class="troubles">
-    ${troubles.value.map(one => html`
-      <${Trouble} key=${one.key} error=${one}>
-        <button class="small" onClick=${() => dismiss(one.key)}>${say("dismiss")}</button>
-      <//>`)}
+    ${troubles.value.map(one => html`<${Trouble} key=${one.key} error=${one} dismiss=${() => dismiss(one.key)} />`)}
   </div>`;
