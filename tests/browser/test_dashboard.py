@@ -17,6 +17,7 @@ from lingua_scheduler.core.letter import Letter, Parcel
 from lingua_scheduler.core.notice import KINDS
 from lingua_scheduler.core.reasons import SPECIAL
 from lingua_scheduler.flows.bury import bury
+from lingua_scheduler.front import live
 from lingua_scheduler.protocol.errors import CloseCode
 from tests.browser.conftest import serve_page
 from tests.browser.test_pages import WIDTHS, faults
@@ -145,6 +146,43 @@ async def test_the_page_of_a_node_shows_its_work_and_its_events_and_leads_to_its
     await shown.locator("[data-act=cancel]").click()
     await yes(page)
     assert (await house.ended(job["job_id"]))["state"] == "CANCELLED"
+
+
+async def test_of_a_very_large_fleet_a_node_that_is_well_is_found_by_its_name_and_can_be_drained(
+    house: House, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "MAX_NODES", 2)
+    for number in range(4):
+        await house.post("/v1/node/register", NODE | {"node_id": f"N{number}"})
+    await house.post("/v1/nodes/N0/drain", {})
+    await house.stats()
+    # One that is in its address.
+    page = await visitor.open(f"{house.url}/dashboard?node=N3&q=N2")
+    chosen = page.locator("[data-page=N3]")
+    await expect(chosen).to_contain_text("available")
+    await expect(chosen.locator("[data-kind=node_joined]")).to_be_visible()
+    await chosen.locator("[data-act=drain]").click()
+    await yes(page)
+    await expect(chosen).to_contain_text("draining")
+    await expect(chosen.locator("[data-act=resume]")).to_be_visible()
+    # And one by which it is filtered, then another.
+    await expect(page.locator("[data-node]")).to_have_count(1)
+    await expect(row(page, "N2")).to_contain_text("en zh · 1 pairs")
+    await expect(page.locator(".nodes .head")).to_contain_text("1 of 4")
+    await row(page, "N2").locator("[data-act=drain]").click()
+    await yes(page)
+    await expect(row(page, "N2").locator(".standing")).to_have_text("draining")
+    await page.locator("#q").fill("N1")
+    await expect(row(page, "N1").locator(".standing")).to_have_text("available")
+    await page.locator("#q").fill("")
+    await expect(page.locator("[data-node]")).to_have_count(2)
+    # Nobody of a name is nobody.
+    visitor.forgiven = ("404",)
+    await page.locator("#q").fill("N9")
+    await expect(page.locator("[data-node]")).to_have_count(0)
+    await page.goto(f"{house.url}/dashboard?node=N9")
+    await expect(page.locator("[data-page=N9]")).to_contain_text("No node of this name")
+    assert await page.locator("[data-page=N9] [data-act]").count() == 0
 
 
 async def test_the_page_of_a_node_shows_what_it_has_installed_beside_what_the_catalog_lists(

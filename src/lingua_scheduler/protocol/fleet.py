@@ -11,6 +11,7 @@ import msgspec
 
 from lingua_scheduler.core.catalog import Comparison
 from lingua_scheduler.core.health import failures, health, is_suspect
+from lingua_scheduler.core.owner import instance_of
 from lingua_scheduler.core.records import Standing
 from lingua_scheduler.protocol.codec import Reader
 from lingua_scheduler.protocol.fields import Message, PairingCode, Slots
@@ -70,9 +71,14 @@ class InstalledAnswer(Message, frozen=True, kw_only=True):
 
 
 class NodeAnswer(NodeSummary, frozen=True, kw_only=True):
-    """Everything known of a node. Null: it does not declare that, or (`max_override`) the operator set no limit."""
+    """Everything known of a node.
+
+    Null: it does not declare that, the operator set no limit (`max_override`), or it has no socket (`instance_id`).
+    """
 
     max_override: int | None
+    #: The scheduler that holds its socket.
+    instance_id: str | None
     epoch: str
     registered_at_ms: int
     pools: list[str]
@@ -270,6 +276,7 @@ def node_answer(
     return NodeAnswer(
         **_glance(node_id, node),
         max_override=node.limit or None,
+        instance_id=instance_of(profile.connection) or None,
         epoch=node.epoch,
         registered_at_ms=profile.registered_at_ms,
         pools=pools,

@@ -68,6 +68,7 @@ def test_everything_known_of_a_node_but_its_secrets() -> None:
     told = wire(node_answer("n1", NODE, PROFILE, ["en:zh"], leases, None))
     assert told == GLANCE | {
         "max_override": None,
+        "instance_id": None,
         "epoch": "e1",
         "registered_at_ms": 50,
         "pools": ["en:zh"],

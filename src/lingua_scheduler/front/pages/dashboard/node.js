@@ -1,13 +1,14 @@
 /** One node: what it works on, what is marked, and what happened to it. */
 
-import { effect, html, signal } from "../html.js";
+import { computed, effect, html, signal } from "../html.js";
 import { say } from "../i18n.js";
 import { inAddress, setAddress } from "../place.js";
 import { call, confirmed, me } from "./call.js";
 import { Event, eventsAbout } from "./feed.js";
 import { lookFor } from "./job.js";
+import { asTold, lookedAt, pathOf } from "./others.js";
 import { ago, clock, date } from "./times.js";
-import { events, nodes, serverNow } from "./watch.js";
+import { events, nodes, nodesTotal, serverNow } from "./watch.js";
 
 /** A suspect that is tried with a job stands like one that is trusted. */
 export const standingOf = node => node.suspect && node.standing === "available" ? "trial" : node.standing;
@@ -25,19 +26,35 @@ export const choose = nodeId => {
   setAddress({ node: chosenNode.value });
 };
 
-const pathOf = nodeId => `/v1/nodes/${encodeURIComponent(nodeId)}`;
+/** What is told of it live; undefined: nothing, it has left, or the fleet is large and it is well. */
+const told = computed(() => nodes.value.get(chosenNode.value));
+/** Of how many nodes none was this one when it was asked for; null: it is there, or nobody has said that it is not. */
+const goneOf = signal(null);
 
 const ask = nodeId => call("GET", pathOf(nodeId)).then(
-  node => { if (chosenNode.peek() === nodeId) held.value = node; },
-  () => { held.value = null; },
+  node => {
+    if (chosenNode.peek() !== nodeId) return;
+    held.value = node;
+    goneOf.value = null;
+  },
+  error => {
+    if (chosenNode.peek() !== nodeId || !error.code) return;
+    held.value = null;
+    goneOf.value = error.code === "UNKNOWN_NODE" ? nodesTotal.peek() : null;
+  },
 );
 
-// What it holds is asked for whenever it is told anew.
+effect(() => {
+  chosenNode.value;
+  held.value = null;
+  goneOf.value = null;
+});
+// What it holds is asked for whenever it is told anew; one that is not told, with each look at the fleet.
 effect(() => {
   const nodeId = chosenNode.value;
-  const told = nodes.value.get(nodeId);
-  if (nodeId && told) ask(nodeId);
-  else held.value = null;
+  if (!nodeId) return;
+  // One that is gone may come back: then there is one more.
+  if (told.value || (lookedAt.value !== undefined && goneOf.peek() !== nodesTotal.value)) ask(nodeId);
 });
 
 /** What happened to it before this page was opened is asked for once. */
@@ -77,7 +94,19 @@ const pair = () => {
   });
 };
 
-/** What an operator may do with it beside what is in the list. */
+const intend = (node, name) => confirmed(
+  { title: say(`act.${name}`, { node: node.node_id }), text: say(`sure.${name}`) }, "POST", `${pathOf(node.node_id)}/${name}`,
+);
+
+/** Whether it is to have jobs. */
+export const Intents = ({ node }) => {
+  if (me.value?.role !== "admin") return null;
+  const names = node.intent === "active" ? ["drain", "evict"] : node.intent === "draining" ? ["resume", "evict"] : ["resume"];
+  return html`<div class="acts">${names.map(name => html`
+    <button key=${name} type="button" class="small" data-act=${name} onClick=${() => intend(node, name)} aria-label=${say(`act.${name}`, { node: node.node_id })}>${say(`press.${name}`)}</button>`)}</div>`;
+};
+
+/** What an operator may do with it beside that. */
 const Acts = ({ node }) => {
   if (me.value?.role !== "admin") return null;
   const code = paired.value?.nodeId === node.node_id && paired.value.untilMs > serverNow.value ? paired.value : null;
@@ -106,22 +135,23 @@ const Installed = ({ installed }) => installed.length > 0 && html`
 export const NodePage = () => {
   const nodeId = chosenNode.value;
   if (!nodeId) return null;
-  const node = nodes.value.get(nodeId);
-  const told = eventsOf(nodeId);
   const more = held.value?.node_id === nodeId ? held.value : null;
+  const node = told.value ?? (more && asTold(more));
+  const lived = eventsOf(nodeId);
   return html`
     <section class="card node" data-page=${nodeId} aria-labelledby="node-title">
       <div class="head"><h2 id="node-title">${nodeId}</h2>
         <button class="small close" onClick=${() => choose(nodeId)}>${say("close")}</button></div>
-      ${!node && html`<p class="dim">${say("node.gone")}</p>`}
+      ${!node && goneOf.value !== null && html`<p class="dim" role="status">${say("node.gone")}</p>`}
       ${node && html`<p>${say(`standing.${standingOf(node)}`)} · ${say("node.since", { date: date(node.registered_at_ms) })}${Object.entries(more?.labels ?? {}).map(([name, value]) => ` · ${name}=${value}`)}</p>`}
       ${node && node.marks.length > 0 && html`<ul>${node.marks.map(mark => html`<li key=${mark.service}>${say("node.mark", { service: mark.service || say("mark.all"), s: Math.max(0, Math.round((mark.until_ms - serverNow.value) / 1000)) })}</li>`)}</ul>`}
+      ${node && html`<${Intents} node=${node} />`}
       ${node && more && html`<${Acts} node=${more} />`}
       <div class="columns">
         <div><h3>${say("node.work")}</h3>${more && html`<${Leases} leases=${more.leases} /><${Installed} installed=${more.installed} />`}</div>
         <div class="feed"><h3>${say("node.events")}</h3>
-          <ol class="plain" tabindex="0" aria-label=${say("node.events")}>${told.map(event => html`<${Event} key=${event.id} event=${event} />`)}</ol>
-          ${told.length === 0 && html`<p class="dim">${say("feed.none")}</p>`}</div>
+          <ol class="plain" tabindex="0" aria-label=${say("node.events")}>${lived.map(event => html`<${Event} key=${event.id} event=${event} />`)}</ol>
+          ${lived.length === 0 && html`<p class="dim">${say("feed.none")}</p>`}</div>
       </div>
     </section>`;
 };

@@ -3,12 +3,14 @@
 import { html, signal } from "../html.js";
 import { number, say } from "../i18n.js";
 import { inAddress, setAddress } from "../place.js";
-import { confirmed, me } from "./call.js";
-import { choose, chosenNode, standingOf } from "./node.js";
+import { Intents, choose, chosenNode, standingOf } from "./node.js";
+import { others, written } from "./others.js";
 import { ago } from "./times.js";
 import { nodes, nodesTotal, serverNow } from "./watch.js";
 
 const wanted = signal(inAddress("q"));
+const wordsIn = said => said.split(/\s+/).filter(Boolean);
+written.value = wordsIn(wanted.peek());
 const COLOURS = { available: "good", full: "good", suspect: "warn", suspect_full: "warn", trial: "warn", resting: "warn", not_ready: "warn", draining: "warn" };
 const colourOf = node => COLOURS[standingOf(node)] ?? "bad";
 const RANKS = { bad: 0, warn: 1, good: 2 };
@@ -16,18 +18,6 @@ const RANKS = { bad: 0, warn: 1, good: 2 };
 const fits = (node, words) => {
   const text = [node.node_id, node.standing, node.suspect ? "suspect" : "", node.intent, node.instance_id ?? "", node.version ?? "", ...node.semantic_langs].join(" ").toLowerCase();
   return words.every(word => text.includes(word));
-};
-
-const act = (node, name) => confirmed(
-  { title: say(`act.${name}`, { node: node.node_id }), text: say(`sure.${name}`) },
-  "POST", `/v1/nodes/${encodeURIComponent(node.node_id)}/${name}`,
-);
-
-const Acts = ({ node }) => {
-  if (me.value?.role !== "admin") return null;
-  const names = node.intent === "active" ? ["drain", "evict"] : node.intent === "draining" ? ["resume", "evict"] : ["resume"];
-  return html`<div class="acts">${names.map(name => html`
-    <button key=${name} class="small" data-act=${name} onClick=${() => act(node, name)} aria-label=${say(`act.${name}`, { node: node.node_id })}>${say(`press.${name}`)}</button>`)}</div>`;
 };
 
 const percent = share => `${Math.round(100 * share)} %`;
@@ -48,18 +38,20 @@ const Row = ({ node }) => {
       <td>${node.instance_id ?? html`<span class="dim">HTTP</span>`}</td>
       <td class="number">${ago(serverNow.value - node.seen_at_ms)}</td>
       <td class="number">${node.failures}/5</td>
-      <td><${Acts} node=${node} /></td>
+      <td><${Intents} node=${node} /></td>
     </tr>`;
 };
 
 const HEADS = ["node", "standing", "slots", "health", "languages", "services", "load", "version", "instance", "seen", "failures", "acts"];
 
 export const Nodes = () => {
-  const words = wanted.value.toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = [...nodes.value.values()].filter(node => fits(node, words)).sort((one, other) =>
+  const words = wordsIn(wanted.value.toLowerCase());
+  const there = [...nodes.value.values(), ...others.value.filter(node => !nodes.value.has(node.node_id))];
+  const shown = there.filter(node => fits(node, words)).sort((one, other) =>
     RANKS[colourOf(one)] - RANKS[colourOf(other)] || one.node_id.localeCompare(other.node_id, "en", { numeric: true }));
   const search = event => {
     wanted.value = event.currentTarget.value;
+    written.value = wordsIn(wanted.peek());
     setAddress({ q: wanted.value });
   };
   return html`
