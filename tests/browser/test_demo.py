@@ -29,19 +29,27 @@ if TYPE_CHECKING:
     from tests.browser.conftest import Visitor
 
 
-#: The four numbers as they are drawn, and when the look was made of which they are; null: they are just changing.
+#: The four numbers as they are drawn, and the look of which they are; null: they are just changing.
 SHOWN = """async () => {
     const { stats } = await import("/assets/dashboard/watch.js");
-    const at = stats.value.generated_at_ms;
+    const look = stats.value;
     await new Promise(drawn => setTimeout(drawn));
-    if (stats.value.generated_at_ms !== at) return null;
+    if (stats.value.generated_at_ms !== look.generated_at_ms) return null;
     const names = ["ready_nodes", "free_slots", "in_flight", "p95_dispatch_ms"];
-    return [at, names.map(one => document.querySelector(`[data-number=${one}] [data-value]`).textContent)];
+    const numbers = names.map(one => document.querySelector(`[data-number=${one}] [data-value]`).textContent);
+    return [[look.generated_at_ms, look.jobs.finished_total], numbers];
 }"""
 
 
-def as_shown(value: float) -> str:
+#: So many looks are compared, and a number of one must be so great that whatever is cut off is seen.
+LOOKS = 6
+MANY = 6
+
+
+def as_shown(value: float | None) -> str:
     """A number as the page writes it; half of one is rounded up there."""
+    if value is None:
+        return "–"
     return f"{math.floor(value * 10 + 0.5) / 10:g}" if value < 10 else f"{math.floor(value + 0.5):,}"
 
 
@@ -66,9 +74,9 @@ class Demo:
 
 
 @asynccontextmanager
-async def running(directory: Path, *words: str) -> AsyncIterator[Demo]:
+async def running(directory: Path, *words: str, callers: int = 8) -> AsyncIterator[Demo]:
     process = await asyncio.create_subprocess_exec(
-        *(LINGUA, "demo", "--json", "--nodes", "6", "--callers", "8", "--seed", "7", *words),
+        *(LINGUA, "demo", "--json", "--nodes", "6", "--callers", str(callers), "--seed", "7", *words),
         env=os.environ | {"TMPDIR": str(directory), "XDG_STATE_HOME": str(directory)},
         stdout=subprocess.PIPE,
     )
@@ -97,28 +105,57 @@ async def demo(tmp_path: Path) -> AsyncIterator[Demo]:
         yield demo
 
 
+async def moved_from(demo: Demo, node_id: str) -> tuple[str, str]:
+    """A job that was lost with this node, and to whom it went."""
+    found: list[tuple[str, str]] = []
+
+    async def is_there() -> bool:
+        for job in (await demo.get(f"/v1/jobs?q={node_id}&limit=200"))["jobs"]:
+            attempts = (await demo.get(f"/v1/job/{job['job_id']}/explain"))["attempts"]
+            first = attempts[0] if len(attempts) > 1 else {"node_id": "", "end": ""}
+            if first["node_id"] == node_id and first["end"].startswith("lost"):
+                found.append((job["job_id"], attempts[1]["node_id"]))
+        return bool(found)
+
+    await eventually(is_there)
+    return found[0]
+
+
 def row(page: Page, node_id: str) -> Any:
     return page.locator(f'[data-node="{node_id}"]')
 
 
-async def test_its_numbers_agree_with_the_api(demo: Demo, visitor: Visitor) -> None:
+@pytest.fixture
+async def crowd(tmp_path: Path) -> AsyncIterator[Demo]:
+    """One with nearly as many callers as slots."""
+    async with running(tmp_path, "--failure-rate", "0", callers=20) as demo:
+        yield demo
+
+
+async def test_its_numbers_agree_with_the_api(crowd: Demo, visitor: Visitor) -> None:
+    demo = crowd
     page = await visitor.open(f"{demo.url}/dashboard")
     await expect(row(page, "sim-1")).to_be_visible()
-    shown: dict[int, list[str]] = {}
-    told: dict[int, list[str]] = {}
+    shown: dict[tuple[int, int], list[str]] = {}
+    told: dict[tuple[int, int], list[str]] = {}
 
-    async def agree() -> bool:
+    def both() -> list[tuple[int, int]]:
+        return sorted(shown.keys() & told.keys())
+
+    async def saw_enough() -> bool:
         # Each instance has looks of its own, the page is told a while after a look, and a call may come to the other
-        # instance: by when it was made, and not by when this test reads it, one is known to be the same as another.
+        # instance: by when it was made and what it counted, and not by when this test reads it, one is known to be the
+        # same as another.
         if (drawn := await page.evaluate(SHOWN)) is not None:
-            shown[drawn[0]] = drawn[1]
+            shown[tuple(drawn[0])] = drawn[1]
         stats = await demo.get("/api/v1/stats")
         ready = stats["nodes"]["available"] + stats["nodes"]["full"]
-        said = (ready, stats["slots"]["free"], stats["jobs"]["in_flight"], stats["dispatch_ms"]["p95"] or 0)
-        told[stats["generated_at_ms"]] = [as_shown(value) for value in said]
-        return any(shown[made] == told[made] for made in shown.keys() & told.keys())
+        said = (ready, stats["slots"]["free"], stats["jobs"]["in_flight"], stats["dispatch_ms"]["p95"])
+        told[stats["generated_at_ms"], stats["jobs"]["finished_total"]] = [as_shown(value) for value in said]
+        return len(both()) >= LOOKS and any(int(told[look][2]) >= MANY for look in both())
 
-    await eventually(agree)
+    await eventually(saw_enough)
+    assert [shown[look] for look in both()] == [told[look] for look in both()]
     nodes = {node["node_id"] for node in (await demo.get("/v1/nodes"))["nodes"]}
     await expect(page.locator("[data-node]")).to_have_count(len(nodes))
     assert {await one.get_attribute("data-node") for one in await page.locator("[data-node]").all()} == nodes
@@ -149,7 +186,15 @@ async def test_a_node_that_is_killed_turns_red_and_its_jobs_move_while_you_watch
     lost = page.locator(".feed [data-kind=node_lost]", has_text=node_id).first
     await expect(lost).to_contain_text("its connection was closed, and it did not come back in time")
     moved = page.locator(".feed [data-kind=node_jobs_moved]", has_text=node_id).first
-    await expect(moved).to_contain_text(re.compile(r"\d+ of its \d+ jobs went to others"))
+    await expect(moved).to_contain_text(re.compile(r"\b[1-9]\d* of its \d+ jobs went to others"))
+    # And one of them is seen to have gone, with what became of it there.
+    job_id, other = await moved_from(demo, node_id)
+    watching = await visitor.open(f"{demo.url}/dashboard?job={job_id}")
+    attempts = watching.locator(".life li")
+    await expect(attempts.nth(0)).to_contain_text(node_id)
+    await expect(attempts.nth(0)).to_contain_text("the node was lost")
+    await expect(attempts.nth(1)).to_contain_text(other)
+    assert other != node_id
     # It comes back as a new process, and is well again.
     await expect(row(page, node_id)).to_have_attribute("data-colour", re.compile("good|warn"), timeout=60_000)
 
