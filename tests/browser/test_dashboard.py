@@ -904,6 +904,25 @@ async def test_whoever_is_signed_in_opens_it_while_the_engine_is_away_and_it_com
         engine.stop()
 
 
+async def test_whoever_is_one_too_many_is_told_so_and_watches_as_soon_as_there_is_room(
+    house: House, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "MAX_VIEWERS", 1)
+    await house.post("/v1/node/register", NODE)
+    first = await visitor.open(f"{house.url}/dashboard")
+    await expect(row(first, "n1")).to_be_visible()
+    page = await visitor.open(f"{house.url}/dashboard?lang=zh")
+    await expect(page.locator("[data-state=full]")).to_contain_text("已有太多人在查看此实例")
+    # Nor is it said of what nobody has told that there is none.
+    for words in ("还没有节点注册", "还没有语言对可用", "还没有发生任何事"):
+        await expect(page.locator("main")).not_to_contain_text(words)
+    await page.get_by_role("button", name="English").click()
+    await expect(page.locator("[data-state=full]")).to_contain_text("Too many watch this instance already")
+    await first.goto("about:blank")
+    await expect(row(page, "n1")).to_be_visible()
+    await expect(page.locator("[data-state=well]")).to_be_visible()
+
+
 async def test_nobody_is_signed_in_any_more_and_the_page_says_so(guarded: House, visitor: Visitor) -> None:
     visitor.forgiven = ("401", "WebSocket")
     page = await visitor.open(await link_of(guarded, read_only=False))

@@ -5,7 +5,7 @@ import { hasWord, number, say } from "../i18n.js";
 import { inAddress, setAddress } from "../place.js";
 import { inWords } from "./phrases.js";
 import { clock, date } from "./times.js";
-import { events } from "./watch.js";
+import { events, stats } from "./watch.js";
 
 const KINDS = ["all", "node", "pair", "instance", "admin"];
 const shown = signal(KINDS.includes(inAddress("feed")) ? inAddress("feed") : "all");
@@ -43,6 +43,6 @@ export const Feed = () => {
       <div class="head"><h2 id="feed-title">${say("feed")}</h2>
         <select id="feed" aria-label=${say("feed.kind")} onChange=${choose}>${KINDS.map(name => html`<option key=${name} value=${name} selected=${name === shown.value}>${say(`feed.${name}`)}</option>`)}</select></div>
       <ol class="plain" tabindex="0" aria-labelledby="feed-title">${found.map(event => html`<${Event} key=${event.id} event=${event} />`)}</ol>
-      ${found.length === 0 && html`<p class="dim">${say("feed.none")}</p>`}
+      ${stats.value && found.length === 0 && html`<p class="dim">${say("feed.none")}</p>`}
     </section>`;
 };

@@ -6,7 +6,7 @@ import { inAddress, setAddress } from "../place.js";
 import { Intents, choose, chosenNode, standingOf } from "./node.js";
 import { others, written } from "./others.js";
 import { ago } from "./times.js";
-import { nodes, nodesTotal, serverNow } from "./watch.js";
+import { nodes, nodesTotal, serverNow, stats } from "./watch.js";
 
 const wanted = signal(inAddress("q"));
 const wordsIn = said => said.split(/\s+/).filter(Boolean);
@@ -57,9 +57,9 @@ export const Nodes = () => {
   return html`
     <section class="card nodes" aria-labelledby="nodes-title">
       <div class="head"><h2 id="nodes-title">${say("nodes")}</h2>
-        <span class="dim note">${say("nodes.count", { shown: number(shown.length), all: number(nodesTotal.value) })}</span>
+        <span class="dim note">${stats.value && say("nodes.count", { shown: number(shown.length), all: number(nodesTotal.value) })}</span>
         <input type="search" id="q" value=${wanted.value} onInput=${search} aria-label=${say("nodes.search")} placeholder=${say("nodes.search")} /></div>
-      ${nodesTotal.value === 0 ? html`<p class="dim">${say("nodes.none")} <code>lingua new node my_node.py</code></p>` : html`
+      ${!stats.value ? null : nodesTotal.value === 0 ? html`<p class="dim">${say("nodes.none")} <code>lingua new node my_node.py</code></p>` : html`
       <div class="scroll" tabindex="0" role="region" aria-labelledby="nodes-title"><table>
         <thead><tr>${HEADS.map(name => html`<th key=${name} scope="col">${say(`head.${name}`)}</th>`)}</tr></thead>
         <tbody>${shown.map(node => html`<${Row} key=${node.node_id} node=${node} />`)}</tbody>

@@ -32,8 +32,8 @@ export const Pools = () => {
   return html`
     <section class="card pools" aria-labelledby="pools-title">
       <div class="head"><h2 id="pools-title">${say("pools")}</h2>
-        <span class="dim note">${say("pools.count", { count: number(pools.length) })}${single > 0 && html` · <b class="single">!</b> ${say("pools.single", { count: number(single) })}`}</span></div>
-      ${pools.length === 0 ? html`<p class="dim">${say("pools.none")} <code>lingua demo</code></p>` : html`
+        <span class="dim note">${stats.value && say("pools.count", { count: number(pools.length) })}${single > 0 && html` · <b class="single">!</b> ${say("pools.single", { count: number(single) })}`}</span></div>
+      ${!stats.value ? null : pools.length === 0 ? html`<p class="dim">${say("pools.none")} <code>lingua demo</code></p>` : html`
       <div class="scroll" tabindex="0" role="region" aria-labelledby="pools-title"><table class="matrix">
         <caption class="unseen">${say("pools.caption")}</caption>
         <thead><tr><td></td>${targets.map(tgt => html`<th key=${tgt} scope="col" title=${nameOf(tgt)}>${tgt}</th>`)}</tr></thead>

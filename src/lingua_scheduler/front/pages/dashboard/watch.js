@@ -21,7 +21,7 @@ export const nodesTotal = signal(0);
 export const events = signal([]);
 /** The last ten minutes: `{at_ms, ready_nodes, free_slots, in_flight, p95_dispatch_ms}`. */
 export const points = signal([]);
-/** `connecting`, `live`, `lost`, `away` (the server is there, its engine is not), `out` (nobody is signed in any more). */
+/** `connecting`, `live`, `lost`, `away` (the server is there, its engine is not), `full` (too many watch there), `out` (nobody is signed in any more). */
 export const link = signal("connecting");
 /** The server's time now, and the local time at which something was last heard. */
 const ahead = signal(0);
@@ -101,10 +101,12 @@ let toldAt = 0;
 export const watch = () => {
   socket = new WebSocket(`${home.replace(/^http/, "ws")}/api/v1/live${version && `?after=${encodeURIComponent(version)}`}`);
   toldAt = Date.now();
+  let isWatching = false;
   socket.onmessage = ({ data }) => {
     const said = JSON.parse(data);
     if (!["snapshot", "delta", "still"].includes(said.type)) return;
     pauseMs = FIRST_PAUSE_MS;
+    isWatching = true;
     take(said);
     toldAt = heardAt.peek();
     link.value = "live";
@@ -116,7 +118,8 @@ export const watch = () => {
       link.value = "out";
       return;
     }
-    link.value = code === 4503 ? "away" : "lost";
+    // Whoever was told something and could not keep up is sent away with the same code, and comes back.
+    link.value = code === 4503 ? "away" : code === 1013 && !isWatching ? "full" : "lost";
     setTimeout(watch, pauseMs * (0.5 + Math.random()));
     pauseMs = Math.min(pauseMs * 2, LAST_PAUSE_MS);
   };
