@@ -608,6 +608,26 @@ async def test_the_curves_are_of_ten_minutes_also_on_a_page_that_slept(house: Ho
     assert min(await page.evaluate(ages)) >= now_ms - 600_000
 
 
+async def test_a_curve_has_gaps_where_nothing_was_dispatched(house: House, visitor: Visitor) -> None:
+    page = await visitor.open(f"{house.url}/dashboard")
+    await expect(page.locator(".health")).not_to_have_attribute("data-state", "waiting")
+    await expect(page.locator("[data-number=p95_dispatch_ms] [data-value]")).to_have_text("–")
+    now_ms = (await house.stats())["generated_at_ms"]
+    for ago_s, p95 in ((300, 40), (290, 30), (280, None), (270, 20), (260, None), (250, 50), (240, 50)):
+        point = {"at_ms": now_ms - ago_s * 1_000, "ready_nodes": 1, "free_slots": 1, "in_flight": 0}
+        add = "point => import('/assets/dashboard/watch.js').then(one => one.addPoint(point))"
+        await page.evaluate(add, point | {"p95_dispatch_ms": p95})
+    number = page.locator("[data-number=p95_dispatch_ms]")
+    await expect(number).to_contain_text("10 min: 20 to 50")
+    drawn = await number.locator(".line").get_attribute("d")
+    assert drawn is not None
+    # Three pieces, of which one is a point; and the others go on to where it is now.
+    assert [len(re.findall("L", piece)) for piece in drawn.split("M")[1:]] == [1, 0, 1]
+    assert "NaN" not in drawn + (await number.locator(".under").get_attribute("d") or "")
+    ends = float(drawn.rpartition("L")[2].split()[0])
+    assert ends < 150
+
+
 async def test_every_event_state_cause_and_reason_has_words_in_both_languages(house: House, visitor: Visitor) -> None:
     page = await visitor.open(f"{house.url}/dashboard")
     words = await page.evaluate("import('/assets/dashboard/words.js').then(one => Object.keys(one.default.en))")

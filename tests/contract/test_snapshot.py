@@ -115,3 +115,9 @@ async def test_the_last_hour_is_told_in_points(house: House) -> None:
     assert (last["ready_nodes"], last["free_slots"], last["in_flight"]) == (1, 3, 1)
     assert last["p95_dispatch_ms"] > 0
     assert last["at_ms"] % 10_000 == 0
+
+
+async def test_where_nothing_was_dispatched_there_is_no_percentile(house: House) -> None:
+    await house.post("/v1/node/register", NODE)
+    assert (await house.stats())["dispatch_ms"]["p95"] is None
+    assert (await house.get("/api/v1/history"))["points"][-1]["p95_dispatch_ms"] is None

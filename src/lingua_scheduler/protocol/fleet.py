@@ -208,7 +208,7 @@ class StatsAnswer(Message, frozen=True, kw_only=True):
 
 
 class PointAnswer(Message, frozen=True, kw_only=True):
-    """The fleet in the stretch of time that began then."""
+    """The fleet in the stretch of time that began then. `p95_dispatch_ms` null: nothing was dispatched."""
 
     at_ms: int
     ready_nodes: int
@@ -217,7 +217,7 @@ class PointAnswer(Message, frozen=True, kw_only=True):
     waiting: int
     finished_total: int
     failed_total: int
-    p95_dispatch_ms: float
+    p95_dispatch_ms: float | None
 
 
 class HistoryAnswer(Message, frozen=True, kw_only=True):

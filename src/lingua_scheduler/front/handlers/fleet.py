@@ -155,7 +155,7 @@ async def show_history(desk: Desk, _request: Request) -> Said:
             waiting=point.waiting,
             finished_total=point.finished_total,
             failed_total=point.failed_total,
-            p95_dispatch_ms=point.dispatch_us / 1_000,
+            p95_dispatch_ms=point.dispatch_us / 1_000 or None,
         )
         for at_ms, point in await read_history(desk.engine)
     ]

@@ -19,7 +19,7 @@ export const nodes = signal(new Map());
 export const nodesTotal = signal(0);
 /** The newest first. */
 export const events = signal([]);
-/** The last ten minutes: `{at_ms, ready_nodes, free_slots, in_flight, p95_dispatch_ms}`. */
+/** The last ten minutes: `{at_ms, ready_nodes, free_slots, in_flight, p95_dispatch_ms}`; null: there was no such number. */
 export const points = signal([]);
 /** `connecting`, `live`, `lost`, `away` (the server is there, its engine is not), `full` (too many watch there), `out` (nobody is signed in any more). */
 export const link = signal("connecting");
@@ -42,7 +42,7 @@ let version = "";
 export const readyIn = one => (one.nodes.available ?? 0) + (one.nodes.full ?? 0);
 const pointOf = one => ({
   at_ms: one.generated_at_ms, ready_nodes: readyIn(one), free_slots: one.slots.free,
-  in_flight: one.jobs.in_flight, p95_dispatch_ms: one.dispatch_ms.p95 ?? 0,
+  in_flight: one.jobs.in_flight, p95_dispatch_ms: one.dispatch_ms.p95 ?? null,
 });
 
 /** A point for each stretch of the last ten minutes, as the server keeps them: a page that slept has some that are older. */
