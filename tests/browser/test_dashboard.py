@@ -15,7 +15,7 @@ from lingua_scheduler.core.attempt_end import CAUSES
 from lingua_scheduler.core.job_state import STATES
 from lingua_scheduler.core.letter import Letter, Parcel
 from lingua_scheduler.core.notice import KINDS
-from lingua_scheduler.core.reasons import SPECIAL
+from lingua_scheduler.core.reasons import AGAINST, SPECIAL
 from lingua_scheduler.flows.bury import bury
 from lingua_scheduler.front import live
 from lingua_scheduler.protocol.errors import CloseCode
@@ -93,6 +93,81 @@ async def test_the_four_numbers_and_the_pools_agree_with_the_api(house: House, v
     await expect(page.locator('[data-pair="en:zh"] .single')).to_be_visible()
     # A curve begins with the second stretch of ten seconds.
     await expect(page.locator(".curve .line").first).to_be_attached(timeout=PATIENCE_S * 1000)
+
+
+def square(page: Page, pair: str) -> Any:
+    return page.locator(f'[data-pair="{pair}"] button')
+
+
+def verdict(page: Page, node_id: str) -> Any:
+    return page.locator(f'[data-verdict="{node_id}"]')
+
+
+async def test_a_square_says_who_could_take_a_job_now_and_why_the_others_could_not(
+    house: House, visitor: Visitor
+) -> None:
+    for node_id in ("able", "drained", "busy"):
+        await house.post("/v1/node/register", NODE | {"node_id": node_id, "max_concurrent_jobs": 1})
+    await house.post("/v1/node/register", NODE | {"node_id": "other", "nmt_pairs": [["zh", "en"]]})
+    await house.post("/v1/nodes/drained/drain", {})
+    await house.dispatch(options={"preferred_node_id": "busy", "strict": True})
+    page = await visitor.open(f"{house.url}/dashboard")
+    await square(page, "en:zh").click()
+    await expect(page.locator("#pair-title")).to_be_focused()
+    await expect(page.locator(".pair [role=status]")).to_have_text("1 of 4 nodes could take a job now")
+    for node_id, why in (
+        ("able", "could take a job"),
+        ("busy", "its slots are taken"),
+        ("drained", "it was drained or evicted"),
+        ("other", "it does not serve the pair"),
+    ):
+        await expect(verdict(page, node_id)).to_contain_text(why)
+    listed = await page.locator("[data-verdict]").evaluate_all("all => all.map(one => one.dataset.verdict)")
+    assert listed == ["able", "drained", "busy", "other"]
+    told = {one["node_id"]: one["reason"] for one in (await house.get("/v1/explain?src=en&tgt=zh"))["nodes"]}
+    seen = await page.locator("[data-verdict]").evaluate_all("all => all.map(one => one.dataset.reason)")
+    assert dict(zip(listed, seen, strict=True)) == told
+    # It is as it is now, in the language of the page, and stands in the address.
+    await house.post("/v1/nodes/drained/resume", {})
+    await expect(page.locator(".pair [role=status]")).to_have_text("2 of 4 nodes could take a job now")
+    await page.get_by_role("button", name="中文").click()
+    await page.reload()
+    await expect(page.locator(".pair [role=status]")).to_have_text("4 个节点中 2 个现在能接任务")
+    await expect(verdict(page, "busy")).to_contain_text("槽位已满")
+    await verdict(page, "busy").locator("button").click()
+    await expect(page.locator("[data-page=busy]")).to_be_visible()
+    await square(page, "zh:en").click()
+    await expect(verdict(page, "other")).to_contain_text("能接任务")
+    await page.locator(".pair .close").click()
+    await expect(page.locator(".pair")).to_have_count(0)
+    assert "pair=" not in page.url
+    # What nobody has ever heard of is refused, in words.
+    visitor.forgiven = ("400",)
+    await page.goto(f"{house.url}/dashboard?pair=en:klingonish&lang=zh")
+    await expect(page.locator(".pair [role=alert]")).to_contain_text("调度器无法理解这条消息")
+
+
+async def test_squares_are_reached_by_arrows_and_of_every_target_one_is_named(house: House, visitor: Visitor) -> None:
+    pairs = [["de", "en"], ["de", "zh"], ["en", "zh"], ["zh", "de"]]
+    await house.post("/v1/node/register", NODE | {"semantic_langs": ["de", "en", "zh"], "nmt_pairs": pairs})
+    page = await visitor.open(f"{house.url}/dashboard")
+    await expect(square(page, "zh:de")).to_be_visible()
+    # One of them is on the way of the tabulator.
+    assert await page.locator(".square[tabindex='0']").count() == 1
+    await page.locator(".pools .scroll").focus()
+    await page.keyboard.press("Tab")
+    await expect(square(page, "de:en")).to_be_focused()
+    for key, pair in (("ArrowRight", "de:zh"), ("ArrowDown", "en:zh"), ("ArrowDown", "en:zh"), ("ArrowUp", "de:zh")):
+        await page.keyboard.press(key)
+        await expect(square(page, pair)).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#pair-title")).to_have_text("de → zh")
+    await expect(page.locator("#pair-title")).to_be_focused()
+    await house.post("/v1/node/register", NODE | {"node_id": "n2", "semantic_langs": ["fr"], "nmt_pairs": "any"})
+    await square(page, "fr:*").click()
+    await page.locator("#pair-tgt").fill("sw")
+    await page.keyboard.press("Enter")
+    await expect(page.locator('[data-explained="fr:sw"] [data-verdict=n2]')).to_contain_text("could take a job")
 
 
 async def test_a_node_that_is_killed_turns_red_and_the_strip_and_the_feed_say_so(
@@ -550,7 +625,9 @@ async def test_nobody_is_shut_out_of_the_dashboard_and_nothing_is_cut_off(
         job = await house.dispatch()
         house.serving.desk.marker.saw("n2", "whisper", "asr")
         lang = "&lang=zh" if scheme == "dark" else ""
-        page = await visitor.open(f"{house.url}/dashboard?node=n2&job={job['job_id']}{lang}", color_scheme=scheme)
+        query = f"node=n2&job={job['job_id']}&pair=zh:ja{lang}"
+        page = await visitor.open(f"{house.url}/dashboard?{query}", color_scheme=scheme)
+        await expect(page.locator("[data-verdict=many]")).to_be_visible()
         await expect(page.locator(".mark")).to_be_visible()
         await expect(page.locator(".life li")).to_be_visible()
         await expect(page.locator('[data-pair="zh:ja"]')).to_be_visible()
@@ -632,6 +709,7 @@ async def test_every_event_state_cause_and_reason_has_words_in_both_languages(ho
     page = await visitor.open(f"{house.url}/dashboard")
     words = await page.evaluate("import('/assets/dashboard/words.js').then(one => Object.keys(one.default.en))")
     causes = {f"cause.{cause.name}" for cause in CAUSES} | {f"reason.{word}" for word in SPECIAL}
+    causes |= {f"against.{reason.word}" for reason in AGAINST}
     assert {f"event.{kind}" for kind in KINDS} | {f"state.{state}" for state in STATES} | causes <= set(words)
 
 

@@ -13,6 +13,7 @@ import { Jobs, lookAtJobs } from "./jobs.js";
 import { NodePage } from "./node.js";
 import { Nodes } from "./nodes.js";
 import { Numbers } from "./numbers.js";
+import { PairPage } from "./pair.js";
 import { Pools } from "./pools.js";
 import { watch } from "./watch.js";
 import words from "./words.js";
@@ -45,6 +46,7 @@ const Dashboard = () => html`
     <${Health} />
     <${Numbers} />
     <div class="columns"><${Pools} /><${Feed} /></div>
+    <${PairPage} />
     <${Nodes} />
     <${NodePage} />
     <${Jobs} />
