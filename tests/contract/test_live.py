@@ -10,7 +10,9 @@ import pytest
 
 from lingua_scheduler.core.errors import DependencyDown
 from lingua_scheduler.front import auth, live
+from lingua_scheduler.front import stats as stats_module
 from lingua_scheduler.front.socket import Socket
+from lingua_scheduler.views.fleet import fleet_everywhere
 from tests.contract.test_signing import FLAGS, OPS, Browser, browser, guarded
 from tests.support.house import House, eventually
 from tests.support.people import Peer
@@ -132,6 +134,42 @@ async def test_nothing_is_lost_that_was_found_before_a_look_broke_off(
             await broken.wait()
             assert ("stats" in told) == (part == "nodes")
             monkeypatch.undo()
+            (shown,) = (await delta_with(viewer, "nodes"))["nodes"]
+    assert shown["node_id"] == "n1"
+
+
+async def test_what_happened_while_somebody_looked_is_shown_by_another_look(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def look_slowly(*given: Any) -> Any:
+        seen = await fleet_everywhere(*given)
+        began.set()
+        await goes_on.wait()
+        return seen
+
+    # Whoever watches has the numbers made, and nobody else.
+    async with House(server.url, **QUICK, **{"loops.snapshot_interval_ms": 600_000}).open() as house:
+        desk = house.serving.desk
+
+        async def are_old() -> bool:
+            return (desk.stats.age_ms(desk) or 0) >= live._AGAIN_MS
+
+        async def has_heard_of_it() -> bool:
+            return desk.live._is_moved
+
+        async with Viewer(house.port) as viewer:
+            await viewer.next("snapshot")
+            await eventually(are_old)
+            monkeypatch.setattr(stats_module, "fleet_everywhere", look_slowly)
+            looking = asyncio.create_task(desk.stats.make(desk))
+            await began.wait()
+            await house.post("/v1/node/register", NODE)
+            await eventually(has_heard_of_it)
+            goes_on.set()
+            await looking
+            assert (await delta_with(viewer, "stats"))["stats"]["slots"]["total"] == 0
             (shown,) = (await delta_with(viewer, "nodes"))["nodes"]
     assert shown["node_id"] == "n1"
 

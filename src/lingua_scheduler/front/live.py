@@ -174,8 +174,10 @@ class Live:
         await self._find_events(desk, what)
         if self._is_moved and (desk.stats.age_ms(desk) or 0) >= _AGAIN_MS:
             # Whoever watches sees at once what became of it, and not with the next look of all.
+            had_begun = desk.stats.is_making
             await desk.stats.make(desk)
-            self._is_moved = False
+            # One that had begun before may not show it: then there is another.
+            self._is_moved = had_begun
         stats = self._news(desk)
         if stats is not None:
             what["stats"] = stats

@@ -53,6 +53,11 @@ class Stats:
         """How old the last good one is; None: there is none."""
         return None if self.last is None else max(0, desk.clock() - self.last.generated_at_ms)
 
+    @property
+    def is_making(self) -> bool:
+        """Whether somebody looks just now: what he finds may be how it was a moment ago."""
+        return self._making is not None
+
     async def read(self, desk: Desk, *, fresh: bool = False) -> StatsAnswer | Refusal:
         """The last good one, as old as it is; the first of all is made now, and with `fresh` seldom another."""
         now = asyncio.get_running_loop().time()
