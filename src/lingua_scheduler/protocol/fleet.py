@@ -71,10 +71,7 @@ class InstalledAnswer(Message, frozen=True, kw_only=True):
 
 
 class NodeAnswer(NodeSummary, frozen=True, kw_only=True):
-    """Everything known of a node.
-
-    Null: it does not declare that, the operator set no limit (`max_override`), or it has no socket (`instance_id`).
-    """
+    """Everything known of a node. Null: undeclared; no operator's limit (`max_override`), no socket (`instance_id`)."""
 
     max_override: int | None
     #: The scheduler that holds its socket.
