@@ -182,6 +182,22 @@ async def test_a_node_that_is_not_let_in_says_why_in_one_line(server: Any) -> No
     assert "Traceback" not in err
 
 
+async def test_a_token_that_cannot_be_one_is_told_in_one_line_without_it(house: House) -> None:
+    said, shown = "LINGUA_TOKEN is no token", {"LINGUA_TOKEN": "SEC\nRET"}
+    for command in ((sys.executable, EXAMPLES / "echo_node.py", "start"), (LINGUA, "nodes", "list")):
+        code, out, err = await ran(*command, "--url", house.url, **shown)
+        assert (code, out, err.count("\n"), said in err, "RET" in err) == (2, "", 1, True, False)
+
+
+async def test_a_token_may_end_its_line(server: Any) -> None:
+    token = "0123456789abcdef"  # noqa: S105 - of this test
+    async with House(server.url, **{"auth.node_tokens": [f"fleet:{token}"]}).open() as house:
+        file = EXAMPLES / "echo_node.py"
+        async with started(file, "start", "--url", house.url, LINGUA_TOKEN=f"{token}\n") as node:
+            await node.line('"joined"')
+            assert await node.end(signal.SIGTERM) == 0
+
+
 async def test_check_needs_no_scheduler_and_suggests_how_many_at_once() -> None:
     code, out, _ = await ran(sys.executable, EXAMPLES / "two_languages.py", "check")
     assert code == 0

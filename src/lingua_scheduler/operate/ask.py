@@ -41,9 +41,9 @@ class Operator:
     def __init__(self, url: str | None, token: str | None) -> None:
         try:
             self._address = address_of(url)
+            self._headers = headers_of(token_of(token))
         except ValueError as error:
             raise NotAnswered(str(error)) from None
-        self._headers = headers_of(token_of(token))
 
     @property
     def where(self) -> str:

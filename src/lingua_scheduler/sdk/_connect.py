@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import string
 import urllib.error
 import urllib.request
@@ -15,7 +16,7 @@ from urllib.parse import quote, urljoin
 
 import msgspec
 from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.exceptions import InvalidHeader, InvalidStatus, WebSocketException
 
 from lingua_scheduler.protocol.errors import CLOSES, CloseCode, RefusalBody
 from lingua_scheduler.sdk.client_errors import Refused, Unreachable, refused_by
@@ -48,6 +49,9 @@ _BY_STATUS: Final = {
 _TOO_MANY: Final = 429
 _BROKEN: Final = 500
 
+#: What can be a token at all (RFC 6750). A scheduler's own are made of fewer characters, those of a gateway may not be.
+_IS_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]{1,8192}={0,2}").fullmatch
+
 _read_refusal: Final = msgspec.json.Decoder(RefusalBody).decode
 
 
@@ -60,8 +64,21 @@ def version_of_us() -> str:
 
 
 def token_of(token: str | None) -> str | None:
-    """The token to show; without one that of LINGUA_TOKEN, if there is any."""
-    return token or os.environ.get("LINGUA_TOKEN") or None
+    """The token to show; without one that of LINGUA_TOKEN, if there is any. `ValueError`: what is there is none."""
+    return checked_token(token) or checked_token(os.environ.get("LINGUA_TOKEN"), "LINGUA_TOKEN")
+
+
+def checked_token(token: str | None, name: str = "token") -> str | None:
+    """A token without the blanks and ends of lines that files put around it; None: there is none.
+
+    What cannot be one is told here, without it: whatever fails with it on the way might quote it, and end up in logs.
+    """
+    bare = (token or "").strip()
+    if bare and not _IS_TOKEN(bare):
+        raise ValueError(
+            f"{name} is no token: one has at most 8192 letters, digits and . _ ~ + / - =, and nothing else"
+        )
+    return bare or None
 
 
 def headers_of(token: str | None) -> dict[str, str]:
@@ -89,6 +106,9 @@ async def open_socket(
         )
     except InvalidStatus as error:
         raise refused_with(error.response) from None
+    except InvalidHeader as error:
+        # Ours or theirs, it is the same the next time. What is in it may be secret.
+        raise Refused("REFUSED", f"no socket was opened: the header {error.name} cannot be right") from None
     except TimeoutError:
         raise Unreachable(f"no answer within {timeout_s:g} s") from None
     except ImportError as error:

@@ -23,7 +23,7 @@ from lingua_scheduler.core.traces import trace_in
 from lingua_scheduler.protocol.options import Options, Pipeline
 from lingua_scheduler.protocol.session import SessionInit, Utterance
 from lingua_scheduler.sdk._address import DEFAULT_URL, Address
-from lingua_scheduler.sdk._connect import version_of_us
+from lingua_scheduler.sdk._connect import checked_token, version_of_us
 from lingua_scheduler.sdk._tracing import asking, traceparent_of
 from lingua_scheduler.sdk.client_errors import Refused, SessionLost
 from lingua_scheduler.sdk.client_items import Missing, Partial, Result
@@ -78,7 +78,7 @@ class Client:
         `max_held_bytes`: how much may wait for an app that does not iterate; beyond that nothing more is read.
         """
         self._address = Address.parse(url)
-        self._token = token
+        self._token = checked_token(token)
         self._connect_timeout_s = connect_timeout_s
         self._resume_for_s = resume_for_s
         self._max_held_bytes = max_held_bytes

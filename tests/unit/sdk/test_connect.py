@@ -15,7 +15,7 @@ from websockets.http11 import Response
 from lingua_scheduler.core.refusal import refuse
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.protocol.errors import CloseCode, error_message, farewell, refusal_body
-from lingua_scheduler.sdk import Node
+from lingua_scheduler.sdk import Client, Node
 from lingua_scheduler.sdk._address import Address
 from lingua_scheduler.sdk._connect import announced, fetch_audio, headers_of, open_socket, token_of, version_of_us
 from lingua_scheduler.sdk.client_errors import Refused, Unreachable
@@ -34,6 +34,36 @@ def test_a_token_is_that_of_the_environment_unless_one_is_given(monkeypatch: pyt
     assert token_of(None) is None
     monkeypatch.setenv("LINGUA_TOKEN", "secret")
     assert (token_of(None), token_of("mine")) == ("secret", "mine")
+
+
+@pytest.mark.parametrize("token", ["SECRET\n", " SECRET\r\n", "\tSECRET "])
+def test_what_a_file_puts_around_a_token_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    monkeypatch.setenv("LINGUA_TOKEN", token)
+    assert (token_of(None), token_of(token)) == ("SECRET", "SECRET")
+    monkeypatch.setenv("LINGUA_TOKEN", " \n")
+    assert token_of(" ") is None
+
+
+@pytest.mark.parametrize("token", ["SEC\nRET", "SEC RET", "SECRET\x01", "SECRETÉ", "中SECRET", "SECRET" * 2_000])
+def test_what_cannot_be_a_token_is_told_without_it(monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    monkeypatch.setenv("LINGUA_TOKEN", token)
+    for take in (lambda: token_of(None), lambda: Client(token=token), lambda: Node(["en"], token=token)):
+        with pytest.raises(ValueError, match="is no token") as caught:
+            take()
+        assert "SEC" not in str(caught.value)
+
+
+def test_a_token_of_a_gateway_may_be_longer_than_one_of_the_scheduler() -> None:
+    token = f"eyJ0eXAi.{'a' * 2_000}.s+g/n-a_t~re=="
+    assert token_of(token) == token
+
+
+async def test_a_header_that_cannot_be_right_is_no_scheduler_that_is_away_and_is_not_quoted() -> None:
+    async with door(200, b"") as address:
+        with pytest.raises(Refused, match="the header authorization cannot be right") as refused:
+            await open_socket(address, "/ws/node", "SEC\nRET")
+    assert not refused.value.retryable
+    assert "SEC" not in str(refused.value)
 
 
 def test_everybody_says_which_library_he_is() -> None:

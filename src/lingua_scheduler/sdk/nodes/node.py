@@ -13,7 +13,7 @@ from lingua_scheduler.core.node import MAX_SLOTS
 from lingua_scheduler.protocol.node import NodeRegister
 from lingua_scheduler.protocol.registration import Services
 from lingua_scheduler.sdk._address import address_of
-from lingua_scheduler.sdk._connect import token_of, version_of_us
+from lingua_scheduler.sdk._connect import checked_token, token_of, version_of_us
 from lingua_scheduler.sdk.nodes.attempts import Attempts
 from lingua_scheduler.sdk.nodes.membership import Membership
 from lingua_scheduler.sdk.nodes.runner import Runner
@@ -65,7 +65,7 @@ class Node:
         self.max_jobs = check_int("max_jobs", max_jobs, 1, MAX_SLOTS)
         self.address = address_of(url)
         self.drain_s = drain_s
-        self._token = token_of(token)
+        self._token = checked_token(token)
         self._audio = audio
         self._load_fn = load_fn
         self._handler: Handler | None = None
@@ -106,7 +106,7 @@ class Node:
 
     async def run(self) -> None:
         """Serve until `drain` or `stop`; raises `Refused` if the scheduler does not take such a node."""
-        handler = self.handler
+        handler, token = self.handler, token_of(self._token)
         attempts = Attempts(self.max_jobs, takes_frames=self._audio == "frame")
         membership = Membership(self.declaration_of(), attempts)
         await self.prepare()
@@ -115,7 +115,7 @@ class Node:
             attempts,
             handler,
             address=self.address,
-            token=self._token,
+            token=token,
             drain_s=self.drain_s,
             load=self._load_fn,
         )
