@@ -90,6 +90,60 @@ async def test_the_first_signal_lets_jobs_end_and_the_second_does_not(house: Hou
     await house.post("/v1/job/cancel", {"job_id": placed["job_id"]})
 
 
+BLOCKED = """
+import sys, time
+from lingua_scheduler.sdk import Node
+node = Node(["en", "es"], pairs=[("en", "es")])
+@node.job
+async def work(job):
+    print("blocked", file=sys.stderr, flush=True)
+    time.sleep(600)
+node.cli()
+"""
+
+
+async def test_a_second_signal_ends_a_node_whose_handler_blocks_the_loop(house: House, tmp_path: Path) -> None:
+    file = tmp_path / "blocked.py"
+    file.write_text(BLOCKED)
+    async with started(file, "start", "--url", house.url) as node:
+        await node.line('"joined"')
+        await house.dispatch(tgt_lang="es")
+        await node.line("blocked")
+        # Of the same signal twice one may be lost.
+        assert await node.end(signal.SIGTERM, signal.SIGINT) == 130
+
+
+CLINGING = """
+import asyncio, sys, time
+from lingua_scheduler.sdk import Node
+node = Node(["en", "es"], pairs=[("en", "es")], drain_s=0)
+async def swallow():
+    while True:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            print("not me", file=sys.stderr, flush=True)
+async def in_thread():
+    await asyncio.to_thread(time.sleep, 600)
+@node.job
+async def work(job):
+    print("at it", file=sys.stderr, flush=True)
+    await HOW()
+node.cli()
+"""
+
+
+@pytest.mark.parametrize("how", ["swallow", "in_thread"])
+async def test_a_node_ends_though_its_handler_does_not(house: House, tmp_path: Path, how: str) -> None:
+    file = tmp_path / "clinging.py"
+    file.write_text(CLINGING.replace("HOW", how))
+    async with started(file, "start", "--url", house.url) as node:
+        await node.line('"joined"')
+        await house.dispatch(tgt_lang="es")
+        await node.line("at it")
+        assert await node.end(signal.SIGTERM) == 0
+
+
 WAITING = """
 import time
 from pathlib import Path

@@ -10,8 +10,9 @@ import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from lingua_scheduler.sdk._address import DEFAULT_URL, Address
 from lingua_scheduler.sdk._tracing import begin_traces
@@ -21,7 +22,8 @@ from lingua_scheduler.sdk.nodes.logs import JsonLines, Lines, write_logs
 from lingua_scheduler.sdk.nodes.reload import UNDER_RELOAD, become_reloader, can_reload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from types import FrameType
 
     from lingua_scheduler.sdk.nodes.node import Node
 
@@ -30,6 +32,8 @@ _WRONG: Final = 2
 #: Nobody wanted to wait.
 _AT_ONCE: Final = 130
 _LOOK_S: Final = 0.5
+#: What a handler has left behind may take so long to end, once the node has.
+_LEAVE_S: Final = 3.0
 
 
 def main(node: Node, arguments: Sequence[str] | None = None) -> int:
@@ -46,13 +50,12 @@ def main(node: Node, arguments: Sequence[str] | None = None) -> int:
         write_logs(JsonLines())
         begin_traces()
         return asyncio.run(_serve(node))
-    except Refused as refused:
-        return _say_wrong(f"the scheduler refuses: {refused}")
     except (ValueError, OSError) as error:
-        return _say_wrong(str(error))
+        return _say_wrong(error)
 
 
-def _say_wrong(text: str) -> int:
+def _say_wrong(error: Exception) -> int:
+    text = f"the scheduler refuses: {error}" if isinstance(error, Refused) else str(error)
     print(f"{Path(sys.argv[0]).name}: {text}", file=sys.stderr)  # noqa: T201 - for a person
     return _WRONG
 
@@ -91,25 +94,63 @@ def _dev(node: Node, *, reloads: bool) -> int:
 async def _serve(node: Node) -> int:
     """Until it is told to end. The first signal drains, and ends a set-up; a second one stops at once."""
     serving = asyncio.create_task(node.run())
-    signals = 0
 
-    def heard() -> None:
-        nonlocal signals
-        signals += 1
-        if signals == 1 and node.has_begun:
+    def first() -> None:
+        if node.has_begun:
             node.drain()
         else:
             serving.cancel()
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, heard)
+    _on_signals(first)
     watching = asyncio.create_task(_end_with_reloader(node)) if os.environ.get(UNDER_RELOAD) else None
-    with contextlib.suppress(asyncio.CancelledError):
+    code = 1
+    try:
+        code = await _outcome(serving)
+    finally:
+        if watching is not None:
+            watching.cancel()
+        _leave_soon(code)
+    return code
+
+
+async def _outcome(serving: asyncio.Task[None]) -> int:
+    try:
         await serving
-    if watching is not None:
-        watching.cancel()
-    return _AT_ONCE if signals > 1 else 0
+    except (Refused, ValueError, OSError) as error:
+        return _say_wrong(error)
+    except asyncio.CancelledError:
+        pass
+    return 0
+
+
+def _on_signals(first: Callable[[], None]) -> None:
+    """Call it in the loop at the first signal. The second ends the process, also if a handler holds up the loop."""
+    loop, signals = asyncio.get_running_loop(), 0
+
+    def heard(_number: int, _frame: FrameType | None) -> None:
+        nonlocal signals
+        signals += 1
+        if signals > 1:
+            _leave(_AT_ONCE)
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(first)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, heard)
+
+
+def _leave_soon(code: int) -> None:
+    """Nobody waits for a handler that will not be cancelled, or for a thread that it has left."""
+    leaving = threading.Timer(_LEAVE_S, _leave, [code])
+    leaving.daemon = True
+    leaving.start()
+
+
+def _leave(code: int) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(code)
 
 
 async def _end_with_reloader(node: Node) -> None:
