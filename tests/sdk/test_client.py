@@ -170,10 +170,12 @@ async def test_a_token_is_shown_and_a_wrong_one_is_told_at_once(server: Server) 
     async with House(server.url, **{"auth.session_tokens": [TOKEN]}).open() as house:
         async with Client(house.url, token=TOKEN):
             assert len(house.serving.desk.sessions) == 1
-        for token in (None, "not-a-token-of-anybody"):
-            with pytest.raises(Refused) as caught:
+        for token, why in ((None, "This door needs a token"), ("not-a-token-of-anybody", "This token is not valid.")):
+            with pytest.raises(Refused, match=why) as caught:
                 await Client(house.url, token=token).__aenter__()
             assert (caught.value.code, caught.value.retryable) == ("UNAUTHENTICATED", False)
+            assert caught.value.detail.endswith("(give a token as token=)")
+            assert caught.value.trace_id
 
 
 async def test_nobody_there_is_an_error_that_may_go_away() -> None:

@@ -9,12 +9,21 @@ ClientError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lingua_scheduler.core.errors import LinguaError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lingua_scheduler.protocol.errors import RefusalBody
+
+
+#: What to do about a "no" that will be the same the next time.
+HINTS: Final = {
+    "UNAUTHENTICATED": "give a token as token=",
+    "NOT_FOUND": "there is no Lingua scheduler at this address",
+}
 
 
 class ClientError(LinguaError):
@@ -77,6 +86,16 @@ def refused_by(body: RefusalBody) -> Refused:
         retryable=body.retryable,
         retry_after=seconds(body.retry_after_ms),
         trace_id=body.trace_id,
+    )
+
+
+def hinted(refused: Refused, hints: Mapping[str, str] = HINTS) -> Refused:
+    """The same, with what to do about it."""
+    hint = hints.get(refused.code)
+    if hint is None or refused.retryable:
+        return refused
+    return Refused(
+        refused.code, f"{refused.detail} ({hint})", retry_after=refused.retry_after, trace_id=refused.trace_id
     )
 
 

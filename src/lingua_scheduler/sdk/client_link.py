@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed
 
 from lingua_scheduler.sdk._backoff import Backoff
 from lingua_scheduler.sdk._connect import open_socket
-from lingua_scheduler.sdk.client_errors import ClientError, Refused, Unreachable
+from lingua_scheduler.sdk.client_errors import ClientError, Refused, Unreachable, hinted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 #: Nothing was said for so long: say that we are here.
 _BEAT_S: Final = 20.0
+
+#: With what a socket was closed; None: nobody said so.
+_Closed = tuple[int | None, str]
+_UNSAID: Final[_Closed] = (None, "")
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +67,9 @@ class Link:
         self._running = asyncio.create_task(self._run(), name="a session of a Lingua client")
         try:
             await self._until(lambda: self.conversation.ack is not None)
+        except Refused as refused:
+            await self.hang_up()
+            raise hinted(refused) from None
         except BaseException:
             await self.hang_up()
             raise
@@ -135,11 +142,11 @@ class Link:
         conversation, loop = self.conversation, asyncio.get_running_loop()
         self._gives_up_at_s = loop.time() + self._connect_timeout_s
         while not conversation.is_done:
-            why, code = await self._try()
+            why, close = await self._try()
             if conversation.is_open:
                 self._backoff.reset()
                 self._gives_up_at_s = loop.time() + self._resume_for_s
-            conversation.lost(code)
+            conversation.lost(*close)
             pause_s = self._backoff.next_s(self._asked_s(why))
             if loop.time() + pause_s > self._gives_up_at_s:
                 conversation.fail(why)
@@ -154,37 +161,39 @@ class Link:
         """What the scheduler asked for: in an error on the socket, or by refusing to open one."""
         return max(self.conversation.again_after_ms / 1000, why.retry_after or 0.0)
 
-    async def _try(self) -> tuple[ClientError, int | None]:
+    async def _try(self) -> tuple[ClientError, _Closed]:
         """One socket, from its handshake to its end: why it is no use any more, and with what it was closed."""
         try:
             socket = await open_socket(self._address, "/ws/session", self._token, timeout_s=self._connect_timeout_s)
-            code = await self._serve(socket)
+            close = await self._serve(socket)
         except Refused as refused:
             if not refused.retryable:
                 self.conversation.fail(refused)
-            return refused, None
+            return refused, _UNSAID
         except Unreachable as away:
-            return Unreachable(f"{self._address}: {away.detail}"), None
-        return self.conversation.refused or Unreachable(f"{self._address}: the connection was closed"), code
+            return Unreachable(f"{self._address}: {away.detail}"), _UNSAID
+        return self.conversation.refused or Unreachable(f"{self._address}: the connection was closed"), close
 
-    async def _serve(self, socket: ClientConnection) -> int | None:
+    async def _serve(self, socket: ClientConnection) -> _Closed:
         """One socket, until it is closed; with what, if the other side said so."""
         writing, closing = asyncio.create_task(self._write(socket)), asyncio.create_task(socket.wait_closed())
         closing.add_done_callback(lambda _: self.ring())
         try:
-            await socket.send(self.conversation.hello())
+            # Who is not let in is told so before he has said anything: it is there to be read.
+            with contextlib.suppress(ConnectionClosed):
+                await socket.send(self.conversation.hello())
             async with asyncio.timeout(self._connect_timeout_s) as patience:
                 await self._read(socket, patience, closing)
         except TimeoutError:
             raise Unreachable(f"no answer within {self._connect_timeout_s:g} s") from None
         except ConnectionClosed as closed:
-            return closed.rcvd.code if closed.rcvd is not None else None
+            return _UNSAID if closed.rcvd is None else (closed.rcvd.code, closed.rcvd.reason)
         finally:
             writing.cancel()
             await asyncio.wait([writing])
             await socket.close()
             await closing
-        return None
+        return _UNSAID
 
     async def _read(self, socket: ClientConnection, patience: asyncio.Timeout, closing: asyncio.Task[None]) -> None:
         """Hand on what comes: that the session is open, then the rest, as long as there is room for it.

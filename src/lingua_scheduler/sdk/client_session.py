@@ -206,8 +206,8 @@ class Conversation:
         )
         return encode(going_on).decode()
 
-    def lost(self, code: int | None) -> None:
-        """The socket is closed, with this code if the scheduler said one. What was not written is not lost."""
+    def lost(self, code: int | None, reason: str = "") -> None:
+        """The socket is closed, with this if the scheduler said so. What was not written is not lost."""
         close = CLOSES.get(CloseCode(code)) if code in _KNOWN else None
         error = self._last_error if self.refused is not None else announced(self._last_error, code)
         was_open = self.is_open
@@ -215,14 +215,14 @@ class Conversation:
         self.again_after_ms = (error.retry_after_ms or 0) if error is not None and error.retryable else 0
         if close is None:
             return
-        detail = error.detail if error is not None else close.meaning
+        detail = error.detail if error is not None else reason or close.meaning
         if code == CloseCode.REPLACED and not was_open:
             # A connection that is not the latest is refused: the next one is.
             return
         if code in _LOST:
             self.fail(SessionLost(close.error, detail, retryable=code == CloseCode.UNKNOWN_SESSION))
         elif code in _FINAL:
-            self.fail(Refused(close.error, detail))
+            self.fail(Refused(close.error, detail) if error is None else refused_by(error))
 
     def fail(self, failure: ClientError) -> None:
         """There is nothing more to be had. The first reason counts."""

@@ -160,6 +160,15 @@ def test_some_closes_would_be_the_same_again(code: int) -> None:
     assert not machine.failure.retryable
 
 
+@pytest.mark.parametrize(("reason", "detail"), [("told in the close", "told in the close"), ("", "not authenticated")])
+def test_a_close_without_an_error_before_it_says_why_itself(reason: str, detail: str) -> None:
+    machine = Conversation(SessionInit())
+    machine.hello()
+    machine.lost(4401, reason)
+    assert isinstance(machine.failure, Refused)
+    assert (machine.failure.code, machine.failure.detail) == ("UNAUTHENTICATED", detail)
+
+
 @pytest.mark.parametrize(("code", "retryable"), [(4404, True), (4409, False)])
 def test_a_session_can_be_lost(code: int, retryable: bool) -> None:
     machine = opened()

@@ -22,7 +22,7 @@ from lingua_scheduler.protocol.node import (
     read_to_node,
 )
 from lingua_scheduler.sdk._connect import announced
-from lingua_scheduler.sdk.client_errors import Refused, refused_by, seconds
+from lingua_scheduler.sdk.client_errors import HINTS, Refused, hinted, refused_by, seconds
 from lingua_scheduler.sdk.nodes.attempts import Act as AttemptAct
 from lingua_scheduler.sdk.nodes.attempts import Say
 
@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from lingua_scheduler.sdk.nodes.attempts import Attempts
 
 #: What to do about a "no" that will be the same the next time.
-_HINTS: Final = {
+_HINTS: Final = HINTS | {
     "UNAUTHENTICATED": "give a token as token=, or in LINGUA_TOKEN",
     "FORBIDDEN": "this token does not let a node in",
     "NODE_ID_CONFLICT": "give this node another node_id",
-    "NOT_FOUND": "there is no Lingua scheduler at this address",
 }
 #: What a socket that was not closed at all seems to be closed with.
 _ABNORMAL: Final = 1006
@@ -135,8 +134,7 @@ class Membership:
         """There was no socket, or not for us."""
         if error.retryable or self._was_in or error.code == _OVER:
             return ComeAgain(str(error), error.retry_after or 0.0)
-        hint = f"{error.detail} ({_HINTS[error.code]})" if error.code in _HINTS else error.detail
-        return GiveUp(Refused(error.code, hint, trace_id=error.trace_id))
+        return GiveUp(hinted(error, _HINTS))
 
     def beat(self, load: dict[str, float] | None = None) -> list[Act]:
         """A sign of life, and what we really work on."""
