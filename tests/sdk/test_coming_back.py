@@ -203,6 +203,26 @@ async def test_whoever_waits_for_a_node_that_is_not_let_in_is_told_so(server: Se
     assert (told.value.code, told.value.retryable, told.value.retry_after) == ("UNAUTHENTICATED", False, None)
 
 
+async def test_whoever_begins_to_wait_when_a_node_was_refused_is_told_so(server: Server) -> None:
+    async with House(server.url, **{"auth.node_tokens": ["fleet:0123456789abcdef"]}).open() as house:
+        node = node_at(house.port, good)
+        with pytest.raises(Refused):
+            await node.run()
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(Refused, match="UNAUTHENTICATED"):
+                await node.joined()
+
+
+async def test_a_node_that_has_ended_can_be_run_again_and_waited_for(house: House) -> None:
+    node = node_at(house.port, good)
+    for _ in range(2):
+        async with running(node):
+            assert node.is_joined
+    async with asyncio.timeout(PATIENCE_S):
+        with pytest.raises(ClientError, match="NODE_STOPPED"):
+            await node.joined()
+
+
 async def test_whoever_waits_for_a_node_that_is_told_to_go_is_told_so(network: Proxy) -> None:
     network.refusing = True
     node = node_at(network.port, Held())

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from typing import Any
 
 import pytest
 
 from lingua_scheduler.sdk import Job, Node
+from lingua_scheduler.sdk.client_errors import ClientError
 from lingua_scheduler.sdk.nodes.runner import as_load
 from lingua_scheduler.sdk.nodes.work import is_async
+from tests.support.people import PATIENCE_S
 
 
 async def good(_: Job) -> dict[str, str]:
@@ -92,3 +95,44 @@ def test_a_load_is_a_share_of_the_gpu_or_several_shares() -> None:
     for wrong in (None, "0.5", True, {"disk": 0.5}, {"cpu": "much"}):
         with pytest.raises(ValueError, match="load_fn returns a number from 0 to 1"):
             as_load(wrong)
+
+
+async def outcomes(*waiting: Any) -> list[Any]:
+    """What each comes to; none may take for ever."""
+    async with asyncio.timeout(PATIENCE_S):
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_whoever_waits_for_a_node_without_a_handler_is_told_so() -> None:
+    node = Node(["en"])
+    for error in await outcomes(node.joined(), node.run(), node.joined()):
+        assert isinstance(error, ValueError)
+
+
+async def test_whoever_waits_for_a_node_whose_setup_fails_is_told_so() -> None:
+    node = Node(["en"])
+    node.job(good)
+
+    @node.setup
+    def load() -> None:
+        raise LookupError("no such model")
+
+    for error in await outcomes(node.joined(), node.run(), node.joined()):
+        assert isinstance(error, LookupError)
+
+
+async def test_whoever_waits_for_a_node_that_is_cancelled_is_told_so() -> None:
+    node, loading = Node(["en"]), asyncio.Event()
+    node.job(good)
+
+    @node.setup
+    async def load() -> None:
+        loading.set()
+        await asyncio.Event().wait()
+
+    serving, waiting = asyncio.create_task(node.run()), asyncio.create_task(node.joined())
+    await loading.wait()
+    serving.cancel()
+    _, error = await outcomes(serving, waiting)
+    assert isinstance(error, ClientError)
+    assert error.code == "NODE_STOPPED"

@@ -14,9 +14,10 @@ from lingua_scheduler.protocol.node import NodeRegister
 from lingua_scheduler.protocol.registration import Services
 from lingua_scheduler.sdk._address import address_of
 from lingua_scheduler.sdk._connect import checked_token, token_of, version_of_us
+from lingua_scheduler.sdk.client_errors import ClientError
 from lingua_scheduler.sdk.nodes.attempts import Attempts
 from lingua_scheduler.sdk.nodes.membership import Membership
-from lingua_scheduler.sdk.nodes.runner import Runner
+from lingua_scheduler.sdk.nodes.runner import STOPPED, Runner
 from lingua_scheduler.sdk.nodes.work import in_thread, is_async
 
 if TYPE_CHECKING:
@@ -72,8 +73,11 @@ class Node:
         self._setup: Callable[[], object] | None = None
         self._is_set_up = False
         self._runner: Runner | None = None
-        #: Set-up is over.
-        self._has_begun = asyncio.Event()
+        self._is_running = False
+        #: Set-up is over and it is on its way, or it has run and will not be any more.
+        self._is_known = asyncio.Event()
+        #: Why it has ended, when it has.
+        self._why_out: Exception = ClientError("NODE_STOPPED", STOPPED)
         self.declaration = _declaration(semantic, asr, tts, pairs, self.max_jobs, services, labels, public, audio)
 
     def job(self, handler: H) -> H:
@@ -106,6 +110,21 @@ class Node:
 
     async def run(self) -> None:
         """Serve until `drain` or `stop`; raises `Refused` if the scheduler does not take such a node."""
+        if self._is_running:
+            raise RuntimeError("this node runs already")
+        self._is_running = True
+        self._is_known.clear()
+        self._why_out = ClientError("NODE_STOPPED", STOPPED)
+        try:
+            await self._run()
+        except Exception as error:
+            self._why_out = error
+            raise
+        finally:
+            self._is_running = False
+            self._is_known.set()
+
+    async def _run(self) -> None:
         handler, token = self.handler, token_of(self._token)
         attempts = Attempts(self.max_jobs, takes_frames=self._audio == "frame")
         membership = Membership(self.declaration_of(), attempts)
@@ -119,11 +138,10 @@ class Node:
             drain_s=self.drain_s,
             load=self._load_fn,
         )
-        self._has_begun.set()
+        self._is_known.set()
         try:
             await self._runner.run()
         finally:
-            self._has_begun.clear()
             self._runner = None
             self.node_id = membership.node_id
 
@@ -132,10 +150,13 @@ class Node:
         return NodeRegister(**self.declaration, node_id=self.node_id)
 
     async def joined(self) -> None:
-        """Wait until it is in the fleet. If it never will be, because it is refused or told to go, that is raised."""
-        await self._has_begun.wait()
-        if self._runner is not None:
-            await self._runner.in_fleet()
+        """Wait until it is in the fleet. What keeps it out for good is raised: also what has ended `run` before."""
+        # A `run` that was asked for just now begins first: what the one before it came to does not count any more.
+        await asyncio.sleep(0)
+        await self._is_known.wait()
+        if self._runner is None:
+            raise self._why_out
+        await self._runner.in_fleet()
 
     @property
     def has_begun(self) -> bool:

@@ -44,6 +44,8 @@ _LAST_WORDS_S: Final = 2.0
 #: The event loop should never be held up for so long: acks, pings and heartbeats wait.
 _HELD_UP_S: Final = 1.0
 
+STOPPED: Final = "the node ended before it was in the fleet"
+
 log: Final = logging.getLogger("lingua.node")
 
 
@@ -90,6 +92,8 @@ class Runner:
         try:
             await self._over.wait()
         finally:
+            # Also if this is cancelled: whoever waits for the fleet waits no longer.
+            self._over.set()
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
@@ -116,12 +120,12 @@ class Runner:
         """Wait until it is in the fleet; an error says why it will not be."""
         ways = [asyncio.create_task(self.joined.wait()), asyncio.create_task(self._over.wait())]
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for way in ways:
                 way.cancel()
-        if not self.joined.is_set():
-            raise self._failed or ClientError("NODE_STOPPED", "the node ended before it was in the fleet")
+        if ways[0] not in done:
+            raise self._failed or ClientError("NODE_STOPPED", STOPPED)
 
     async def _drained(self) -> None:
         await self._draining.wait()
