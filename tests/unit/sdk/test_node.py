@@ -121,6 +121,36 @@ async def test_whoever_waits_for_a_node_whose_setup_fails_is_told_so() -> None:
         assert isinstance(error, LookupError)
 
 
+@pytest.mark.parametrize("told", ["drain", "stop"])
+async def test_a_node_that_is_told_to_go_while_it_is_set_up_goes_when_it_is(told: str) -> None:
+    node = Node(["en"])
+    node.job(good)
+
+    @node.setup
+    async def load() -> None:
+        getattr(node, told)()
+
+    ran, error = await outcomes(node.run(), node.joined())
+    assert ran is None
+    assert isinstance(error, ClientError)
+    assert not node.is_joined
+
+
+async def test_a_node_runs_once_at_a_time() -> None:
+    node, loading = Node(["en"]), asyncio.Event()
+    node.job(good)
+
+    @node.setup
+    async def load() -> None:
+        loading.set()
+        with pytest.raises(RuntimeError, match="runs already"):
+            await node.run()
+        node.stop()
+
+    assert await outcomes(node.run()) == [None]
+    assert loading.is_set()
+
+
 async def test_whoever_waits_for_a_node_that_is_cancelled_is_told_so() -> None:
     node, loading = Node(["en"]), asyncio.Event()
     node.job(good)

@@ -74,6 +74,8 @@ class Node:
         self._is_set_up = False
         self._runner: Runner | None = None
         self._is_running = False
+        #: It was told to go before its set-up was over.
+        self._is_unwanted = False
         #: Set-up is over and it is on its way, or it has run and will not be any more.
         self._is_known = asyncio.Event()
         #: Why it has ended, when it has.
@@ -112,7 +114,7 @@ class Node:
         """Serve until `drain` or `stop`; raises `Refused` if the scheduler does not take such a node."""
         if self._is_running:
             raise RuntimeError("this node runs already")
-        self._is_running = True
+        self._is_running, self._is_unwanted = True, False
         self._is_known.clear()
         self._why_out = ClientError("NODE_STOPPED", STOPPED)
         try:
@@ -129,6 +131,8 @@ class Node:
         attempts = Attempts(self.max_jobs, takes_frames=self._audio == "frame")
         membership = Membership(self.declaration_of(), attempts)
         await self.prepare()
+        if self._is_unwanted:
+            return
         self._runner = Runner(
             membership,
             attempts,
@@ -169,13 +173,23 @@ class Node:
         return self._runner is not None and self._runner.joined.is_set()
 
     def drain(self) -> None:
-        """Take no new job, end those that are here, and go. Call it in the loop in which it runs."""
-        if self._runner is not None:
+        """Take no new job, end those that are here, and go; before it is set up: as soon as it is.
+
+        Call it in the loop in which it runs.
+        """
+        if self._runner is None:
+            self._is_unwanted = True
+        else:
             self._runner.drain()
 
     def stop(self) -> None:
-        """Go at once; what it works on goes to other nodes. Call it in the loop in which it runs."""
-        if self._runner is not None:
+        """Go at once, or as soon as it is set up; what it works on goes to other nodes.
+
+        Call it in the loop in which it runs.
+        """
+        if self._runner is None:
+            self._is_unwanted = True
+        else:
             self._runner.stop()
 
     def cli(self, arguments: Sequence[str] | None = None) -> None:
