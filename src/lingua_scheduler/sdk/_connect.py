@@ -118,6 +118,15 @@ async def open_socket(
         raise Unreachable(str(error) or type(error).__name__) from None
 
 
+async def close_socket(socket: ClientConnection) -> None:
+    """Close it in peace; whoever may not wait for the other side leaves no socket behind."""
+    try:
+        await socket.close()
+    except asyncio.CancelledError:
+        socket.transport.abort()
+        raise
+
+
 def refused_with(answer: Response) -> Refused:
     """A handshake that was refused: in the scheduler's words, or, if somebody else answered, by the status."""
     with contextlib.suppress(msgspec.DecodeError, UnicodeError):

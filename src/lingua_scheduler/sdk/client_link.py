@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from websockets.exceptions import ConnectionClosed
 
 from lingua_scheduler.sdk._backoff import Backoff
-from lingua_scheduler.sdk._connect import open_socket
+from lingua_scheduler.sdk._connect import close_socket, open_socket
 from lingua_scheduler.sdk.client_errors import ClientError, Refused, Unreachable, hinted
 
 if TYPE_CHECKING:
@@ -190,9 +190,8 @@ class Link:
             return _UNSAID if closed.rcvd is None else (closed.rcvd.code, closed.rcvd.reason)
         finally:
             writing.cancel()
-            await asyncio.wait([writing])
-            await socket.close()
-            await closing
+            await close_socket(socket)
+            await asyncio.wait([writing, closing])
         return _UNSAID
 
     async def _read(self, socket: ClientConnection, patience: asyncio.Timeout, closing: asyncio.Task[None]) -> None:

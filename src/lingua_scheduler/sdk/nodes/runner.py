@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 
 from lingua_scheduler.protocol.codec import encode
 from lingua_scheduler.sdk._backoff import Backoff
-from lingua_scheduler.sdk._connect import fetch_audio, open_socket
+from lingua_scheduler.sdk._connect import close_socket, fetch_audio, open_socket
 from lingua_scheduler.sdk.client_errors import ClientError, Refused, Unreachable
 from lingua_scheduler.sdk.nodes.attempts import Begin, Ping, Say, Stop
 from lingua_scheduler.sdk.nodes.membership import ComeAgain, GiveUp, Joined, Leave, Note
@@ -176,8 +176,8 @@ class Runner:
             self.joined.clear()
             for helper in helpers:
                 helper.cancel()
+            await close_socket(socket)
             await asyncio.gather(*helpers, return_exceptions=True)
-            await socket.close()
             closed = self._membership.lost(socket.close_code, socket.close_reason or "")
             self._settle()
         if clock() - began > _GOOD_S:
