@@ -341,6 +341,38 @@ async def test_a_stream_tells_what_is_missing_and_sessions_are_used_again(page: 
         assert await page.evaluate("items[0].retryable") is False
 
 
+LATE = """async how => {
+    await stream.listen();
+    const [track] = tracks;
+    stream[how]();
+    const late = [stream.send(sdk.silence(100)), stream.cut(), stream.listen()];
+    const codes = await Promise.all(late.map(one => one.then(() => "", error => error.code)));
+    return [...codes, await until(() => track.readyState === "ended")];
+}"""
+TRACKS = """() => {
+    const { mediaDevices } = navigator, open = mediaDevices.getUserMedia.bind(mediaDevices);
+    window.tracks = [];
+    mediaDevices.getUserMedia = async wanted => {
+        const media = await open(wanted);
+        tracks.push(...media.getTracks());
+        return media;
+    };
+    window.until = async isSo => {
+        while (!isSo()) await new Promise(again => requestAnimationFrame(again));
+        return true;
+    };
+}"""
+
+
+@pytest.mark.parametrize("how", ["end", "close"])
+async def test_nothing_is_sent_after_the_end_and_no_microphone_listens(page: Page, house: House, how: str) -> None:
+    await load(page, house.port)
+    await begin_stream(page)
+    await page.evaluate(TRACKS)
+    async with asyncio.timeout(PATIENCE_S):
+        assert await page.evaluate(LATE, how) == ["STREAM_ENDED", "STREAM_ENDED", "STREAM_ENDED", True]
+
+
 async def test_a_token_is_shown_without_a_header(page: Page, server: Server) -> None:
     async with House(server.url, **{"auth.session_tokens": [TOKEN]}).open() as house:
         await load(page, house.port, TOKEN)

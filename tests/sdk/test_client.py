@@ -215,6 +215,14 @@ async def test_what_is_said_last_needs_no_cut(house: House) -> None:
         assert [type(item) for item in [item async for item in stream]] == [Result]
 
 
+async def test_nothing_can_be_sent_after_the_end(house: House) -> None:
+    async with Client(house.url) as client, client.stream("en", "zh") as stream:
+        await stream.end()
+        for late in (stream.send(TENTH), stream.cut()):
+            with pytest.raises(ClientError, match="STREAM_ENDED"):
+                await late
+
+
 async def test_a_stream_tells_what_is_missing_and_goes_on(house: House) -> None:
     async with house.node() as node, Client(house.url) as client:
         await node.register()

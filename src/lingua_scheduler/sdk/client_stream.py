@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Self
 
+from lingua_scheduler.sdk.client_errors import ClientError
 from lingua_scheduler.sdk.client_link import now_ms
 
 if TYPE_CHECKING:
@@ -54,15 +55,23 @@ class Stream:
 
     async def send(self, audio: bytes) -> None:
         """More audio. Waits while the scheduler wants no more, or cannot be reached."""
-        await self._link.may_send()
+        await self._may_send()
         self._link.conversation.stream(audio, now_ms())
         self._link.ring()
 
     async def cut(self) -> None:
         """What was sent so far is an utterance: do not wait for a pause."""
-        await self._link.may_send()
+        await self._may_send()
         self._link.conversation.cut(now_ms())
         self._link.ring()
+
+    async def _may_send(self) -> None:
+        """Until the scheduler wants more. Behind the end nobody would hear it, and nobody would say so."""
+        conversation = self._link.conversation
+        if conversation.failure is not None or not conversation.is_closing:
+            await self._link.may_send()
+        if conversation.is_closing:
+            raise ClientError("STREAM_ENDED", "nothing can be sent after the end of a stream")
 
     async def end(self) -> None:
         """Nothing more will be sent. What was sent is answered, and then the iteration ends."""

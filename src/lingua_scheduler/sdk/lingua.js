@@ -189,32 +189,48 @@ class Link {
 
 /** Somebody who speaks. Iterate it: partials, and for every utterance, in order, one result or one missing. */
 export class Stream {
-  #link;
+  #link; #microphones = new Set();
   constructor(link) { this.#link = link; }
   get sessionId() { return this.#link.talk.ack.session_id; }
 
   /** More audio: 16-bit samples at 16 kHz, mono. @param {ArrayBuffer | ArrayBufferView} audio */
   async send(audio) {
-    await this.#link.maySend();
+    await this.#maySend();
     this.#link.talk.stream(bytesOf(audio));
     this.#link.ring();
   }
 
   /** What was sent so far is an utterance: do not wait for a pause. */
   async cut() {
-    await this.#link.maySend();
+    await this.#maySend();
     this.#link.talk.cut();
     this.#link.ring();
   }
 
-  /** Nothing more will be sent; the iteration ends when everything is answered. */
+  /** Behind the end nobody would hear it, and nobody would say so. */
+  async #maySend() {
+    if (!this.#link.talk.isClosing) await this.#link.maySend();
+    this.#mustBeOpen();
+  }
+
+  #mustBeOpen() {
+    if (this.#link.talk.isClosing) throw new LinguaError("STREAM_ENDED", "nothing can be sent after the end of a stream");
+  }
+
+  /** Nothing more will be sent, also by no microphone; the iteration ends when everything is answered. */
   end() {
     this.#link.talk.close();
     this.#link.ring();
+    this.#hush();
+  }
+
+  #hush() {
+    for (const stop of this.#microphones) stop();
   }
 
   /** Send what a microphone hears, until `stop`. @param {MediaStream} [media] @returns {Promise<{stop(): Promise<void>}>} */
   async listen(media) {
+    this.#mustBeOpen();
     const heard = media ?? await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
     const context = new AudioContext();
     await context.audioWorklet.addModule(import.meta.url);
@@ -224,14 +240,19 @@ export class Stream {
       if (this.#link.talk.maySend && !this.#link.talk.isDone) this.send(data).catch(() => {});
     };
     context.createMediaStreamSource(heard).connect(ear);
-    await context.resume();
-    return { stop: async () => {
+    const stop = async () => {
+      if (!this.#microphones.delete(stop)) return;
       await context.close();
       // What is still on its way from the audio thread would begin another utterance behind the cut.
       ear.port.onmessage = null;
       if (!media) for (const track of heard.getTracks()) track.stop();
       if (!this.#link.talk.isClosing && !this.#link.talk.isDone) await this.cut();
-    } };
+    };
+    this.#microphones.add(stop);
+    if (this.#link.talk.isClosing) await stop();
+    this.#mustBeOpen();
+    await context.resume();
+    return { stop };
   }
 
   /** @returns {AsyncGenerator<Partial | Result | Missing>} */
@@ -241,7 +262,11 @@ export class Stream {
   }
 
   /** Leave, whatever is open. */
-  close() { this.#link.hangUp(); }
+  close() {
+    this.#link.talk.close();
+    this.#link.hangUp();
+    this.#hush();
+  }
 }
 
 /** One scheduler, as a page sees it; by default the one that this module came from. */
