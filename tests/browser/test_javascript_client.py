@@ -341,6 +341,25 @@ async def test_a_stream_tells_what_is_missing_and_sessions_are_used_again(page: 
         assert await page.evaluate("items[0].retryable") is False
 
 
+async def test_after_a_busy_moment_only_a_few_sessions_are_kept(page: Page, house: House) -> None:
+    async with house.node() as node:
+        await node.register(slots=10)
+        await load(page, house.port)
+        say = "gather(client.translate(sdk.silence(100), {src: 'en', tgt: 'zh'}))"
+        saying = asyncio.create_task(page.evaluate(f"Promise.all(Array.from({{length: 10}}, () => {say})) && null"))
+        for job in [await node.job() for _ in range(10)]:
+            await node.result(job)
+        await saying
+        await until(page, "items.filter(item => item.type === 'result').length === 10")
+        await eventually(lambda: has_sessions(house, 8))
+        await page.evaluate("client.close()")
+        await eventually(lambda: has_sessions(house, 0))
+
+
+async def has_sessions(house: House, number: int) -> bool:
+    return len(house.serving.desk.sessions) == number
+
+
 LATE = """async how => {
     await stream.listen();
     const [track] = tracks;

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lingua_scheduler.protocol.options import Options
-from lingua_scheduler.sdk import Client
+from lingua_scheduler.sdk import Client, client_idle
 from lingua_scheduler.sdk.client_errors import ClientError, NoResult, Refused, Unreachable
 from lingua_scheduler.sdk.client_items import Missing, Partial, Result
 from tests.support.house import House, eventually
 from tests.support.meddling import hold_back
-from tests.support.sdk_clients import TENTH, all_of, ends, wav
+from tests.support.sdk_clients import TENTH, all_of, ends, translated, wav
 
 if TYPE_CHECKING:
     from tests.support.people import Node
@@ -106,6 +106,51 @@ async def test_whoever_stops_listening_leaves_no_session_in_use(house: House) ->
         (result,) = await again
         assert isinstance(result, Result)
         assert result.text_translated == "mine"
+
+
+async def one_each(house: House, client: Client, number: int) -> None:
+    """So many translations at once."""
+    async with house.node() as node:
+        await node.register(slots=number)
+        saying = [asyncio.create_task(translated(client)) for _ in range(number)]
+        jobs = [await node.job() for _ in range(number)]
+        for job in jobs:
+            await node.result(job)
+        await asyncio.gather(*saying)
+
+
+async def has_sessions(house: House, number: int) -> bool:
+    return len(house.serving.desk.sessions) == number
+
+
+async def test_after_a_busy_moment_only_a_few_sessions_are_kept(house: House) -> None:
+    async with Client(house.url) as client:
+        await one_each(house, client, 10)
+        await eventually(lambda: has_sessions(house, 8))
+        await one_each(house, client, 8)
+        assert await has_sessions(house, 8)
+    assert await has_sessions(house, 0)
+
+
+async def test_what_has_nothing_to_do_for_long_is_given_back_but_for_one(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_idle, "IDLE_S", 0)
+    async with Client(house.url) as client:
+        await one_each(house, client, 4)
+        await eventually(lambda: has_sessions(house, 1))
+        await one_each(house, client, 1)
+
+
+async def test_outside_its_block_a_client_opens_no_session(house: House) -> None:
+    client = Client(house.url)
+    with pytest.raises(RuntimeError, match="async with"):
+        await translated(client)
+    async with client:
+        pass
+    with pytest.raises(RuntimeError, match="async with"):
+        await translated(client)
+    assert await has_sessions(house, 0)
 
 
 # Errors.

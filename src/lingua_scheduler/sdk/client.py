@@ -26,6 +26,7 @@ from lingua_scheduler.sdk._address import DEFAULT_URL, Address
 from lingua_scheduler.sdk._connect import checked_token, version_of_us
 from lingua_scheduler.sdk._tracing import asking, traceparent_of
 from lingua_scheduler.sdk.client_errors import Refused, SessionLost
+from lingua_scheduler.sdk.client_idle import Idle
 from lingua_scheduler.sdk.client_items import Missing, Partial, Result
 from lingua_scheduler.sdk.client_link import Link
 from lingua_scheduler.sdk.client_session import MAX_HELD_BYTES, Conversation
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from lingua_scheduler.protocol.session import AudioFormat
 
 SAMPLE_RATE: Final = 16_000
-#: What is still open when a client leaves may take so long to be answered.
-_LEAVE_S: Final = 5.0
 _RIFF: Final = b"RIFF"
 
 
@@ -83,20 +82,22 @@ class Client:
         self._resume_for_s = resume_for_s
         self._max_held_bytes = max_held_bytes
         #: A translation has a session to itself, so that none waits for another. These have nothing to do just now.
-        self._idle: list[Link] = []
-        self._links: set[Link] = set()
+        self._idle = Idle()
+        #: Those that have, or are about to be open.
+        self._busy: set[Link] = set()
+        self._is_entered = False
 
     async def __aenter__(self) -> Self:
-        self._idle.append(await self._open(SessionInit()))
+        self._rest(await self._open(SessionInit()))
+        self._is_entered = True
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        idle, self._idle = self._idle, []
-        busy = self._links - set(idle)
-        await asyncio.gather(*(link.close(_LEAVE_S) for link in idle), *(link.hang_up() for link in busy))
-        self._links.clear()
+        self._is_entered = False
+        await asyncio.gather(self._idle.close(), *(link.hang_up() for link in self._busy))
+        self._busy.clear()
 
     async def translate(
         self,
@@ -162,7 +163,7 @@ class Client:
                 if isinstance(item, Missing):
                     raise item.error()
                 if isinstance(item, Result):
-                    self._idle.append(link)
+                    self._rest(link)
                     is_free = True
                 yield item
                 if is_free:
@@ -198,12 +199,18 @@ class Client:
 
     async def _borrow(self) -> Link:
         """A session that nobody uses."""
-        while self._idle:
-            link = self._idle.pop()
-            if not link.conversation.is_done:
-                return link
-            await self._drop(link)
-        return await self._open(SessionInit())
+        if not self._is_entered:
+            raise RuntimeError("a client is used inside `async with`")
+        link = self._idle.take()
+        if link is None:
+            return await self._open(SessionInit())
+        self._busy.add(link)
+        return link
+
+    def _rest(self, link: Link) -> None:
+        """It is free for whoever comes next."""
+        self._busy.discard(link)
+        self._idle.add(link)
 
     async def _open(self, init: SessionInit) -> Link:
         init = msgspec.structs.replace(init, client_version=version_of_us(), platform="api-gateway")
@@ -214,13 +221,17 @@ class Client:
             connect_timeout_s=self._connect_timeout_s,
             resume_for_s=self._resume_for_s,
         )
-        await link.open()
-        self._links.add(link)
+        self._busy.add(link)
+        try:
+            await link.open()
+        except BaseException:
+            self._busy.discard(link)
+            raise
         return link
 
     async def _drop(self, link: Link) -> None:
         """Nobody wants what it may still say."""
-        self._links.discard(link)
+        self._busy.discard(link)
         await link.hang_up()
 
 

@@ -34,6 +34,9 @@ const BEAT_MS = 10_000;
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 5_000;
 const MOST_ASKED_MS = 60_000;
+const MOST_IDLE = 8;
+const IDLE_MS = 60_000;
+const LEAVE_MS = 5_000;
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?$/;
 
 const bytesOf = audio => ArrayBuffer.isView(audio)
@@ -126,6 +129,15 @@ class Link {
     this.ring();
   }
 
+  /** That it was all. A socket that is closed before the scheduler has said the same leaves the session there. */
+  async sayGoodbye() {
+    this.talk.close();
+    this.ring();
+    this.#timers.push(setTimeout(() => this.hangUp(), LEAVE_MS));
+    await this.until(() => this.talk.isOver).catch(() => {});
+    this.hangUp();
+  }
+
   #drop() {
     for (const timer of this.#timers.splice(0)) clearTimeout(timer);
     const socket = this.#socket;
@@ -209,7 +221,7 @@ export class Stream {
 
   /** Behind the end nobody would hear it, and nobody would say so. */
   async #maySend() {
-    if (!this.#link.talk.isClosing) await this.#link.maySend();
+    if (this.#link.talk.failure || !this.#link.talk.isClosing) await this.#link.maySend();
     this.#mustBeOpen();
   }
 
@@ -271,7 +283,7 @@ export class Stream {
 
 /** One scheduler, as a page sees it; by default the one that this module came from. */
 export class Client {
-  #idle = [];
+  #idle = new Map();
 
   /** @param {string} [url] @param {{token?: string, connectTimeoutMs?: number, resumeForMs?: number,
    *  onFrame?: function(Frame): void, onState?: function(State): void, traceparent?: function(): ?string}} [settings]
@@ -312,7 +324,7 @@ export class Client {
         if (item.utteranceIndex !== index) continue;
         if (item.type === "missing") throw new LinguaError(item.code, item.detail, item);
         isFree = item.type === "result";
-        if (isFree) this.#idle.push(link);
+        if (isFree) this.#rest(link);
         yield item;
       }
     } finally {
@@ -322,11 +334,25 @@ export class Client {
 
   /** A session that nobody uses: each translation has one to itself, so that none waits for another. */
   async #borrow() {
-    for (let link; (link = this.#idle.pop());) {
-      if (!link.talk.isDone) return link;
-      link.hangUp();
+    for (const link of [...this.#idle.keys()].reverse()) {
+      if (!link.talk.isDone) return this.#take(link);
+      this.#take(link).hangUp();
     }
     return await new Link(this, {}).open();
+  }
+
+  /** What is more than a few, or has nothing to do for long, is given back; but one stays for who comes next. */
+  #rest(link) {
+    this.#idle.set(link, setTimeout(() => this.#giveBack(link), IDLE_MS));
+    if (this.#idle.size > MOST_IDLE) this.#giveBack(this.#idle.keys().next().value);
+  }
+
+  #giveBack(link) { if (this.#idle.size > 1) this.#take(link).sayGoodbye(); }
+
+  #take(link) {
+    clearTimeout(this.#idle.get(link));
+    this.#idle.delete(link);
+    return link;
   }
 
   /** Somebody who speaks. @param {Wishes} wishes @returns {Promise<Stream>} */
@@ -338,11 +364,7 @@ export class Client {
 
   /** Leave all sessions that nobody uses. */
   close() {
-    for (const link of this.#idle.splice(0)) {
-      link.talk.close();
-      link.ring();
-      link.hangUp();
-    }
+    for (const link of [...this.#idle.keys()]) this.#take(link).sayGoodbye();
   }
 }
 
