@@ -192,6 +192,22 @@ async def test_a_node_that_is_told_to_go_while_it_loads_its_models_goes(tmp_path
         assert await node.end(signal.SIGTERM) == 0
 
 
+FAILING = LOADING.replace("time.sleep(600)", "RAISES")
+
+
+@pytest.mark.parametrize("raises", ["int('much')", "open('/no/such/model')", "{}['model']"])
+async def test_a_setup_that_fails_is_told_with_its_place(tmp_path: Path, raises: str) -> None:
+    file = tmp_path / "failing.py"
+    file.write_text(FAILING.replace("RAISES", raises))
+    code, _, err = await ran(sys.executable, file, "start")
+    said = json.loads(err.splitlines()[-1])
+    assert (code, said["level"], said["event"]) == (1, "error", "the set-up failed")
+    assert 'failing.py", line' in said["traceback"]
+    assert "in load" in said["traceback"]
+    code, _, err = await ran(sys.executable, file, "check")
+    assert (code, "in load" in err) == (1, True)
+
+
 async def runs(house: House, job_id: str) -> bool:
     state: str = (await house.get(f"/v1/job/{job_id}"))["state"]
     return state == "RUNNING"

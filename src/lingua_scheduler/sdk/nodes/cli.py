@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import logging
 import os
 import signal
 import sys
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     from lingua_scheduler.sdk.nodes.node import Node
 
+#: Something broke.
+_BROKEN: Final = 1
 #: What a person can mend.
 _WRONG: Final = 2
 #: Nobody wanted to wait.
@@ -34,6 +37,8 @@ _AT_ONCE: Final = 130
 _LOOK_S: Final = 0.5
 #: What a handler has left behind may take so long to end, once the node has.
 _LEAVE_S: Final = 3.0
+
+log: Final = logging.getLogger("lingua.node")
 
 
 def main(node: Node, arguments: Sequence[str] | None = None) -> int:
@@ -51,6 +56,8 @@ def main(node: Node, arguments: Sequence[str] | None = None) -> int:
         begin_traces()
         return asyncio.run(_serve(node))
     except (ValueError, OSError) as error:
+        if error is node.setup_error:
+            raise
         return _say_wrong(error)
 
 
@@ -103,9 +110,9 @@ async def _serve(node: Node) -> int:
 
     _on_signals(first)
     watching = asyncio.create_task(_end_with_reloader(node)) if os.environ.get(UNDER_RELOAD) else None
-    code = 1
+    code = _BROKEN
     try:
-        code = await _outcome(serving)
+        code = await _outcome(node, serving)
     finally:
         if watching is not None:
             watching.cancel()
@@ -113,13 +120,19 @@ async def _serve(node: Node) -> int:
     return code
 
 
-async def _outcome(serving: asyncio.Task[None]) -> int:
+async def _outcome(node: Node, serving: asyncio.Task[None]) -> int:
+    """The exit code. Of an error in the set-up that somebody wrote here, its place counts."""
     try:
         await serving
-    except (Refused, ValueError, OSError) as error:
-        return _say_wrong(error)
     except asyncio.CancelledError:
-        pass
+        return 0
+    except Exception as error:
+        if error is node.setup_error:
+            log.exception("the set-up failed")
+            return _BROKEN
+        if isinstance(error, Refused | ValueError | OSError):
+            return _say_wrong(error)
+        raise
     return 0
 
 

@@ -72,6 +72,8 @@ class Node:
         self._handler: Handler | None = None
         self._setup: Callable[[], object] | None = None
         self._is_set_up = False
+        #: What the set-up has raised.
+        self.setup_error: Exception | None = None
         self._runner: Runner | None = None
         self._is_running = False
         #: It was told to go before its set-up was over.
@@ -104,10 +106,11 @@ class Node:
     async def prepare(self) -> None:
         """Do the set-up, once."""
         if self._setup is not None and not self._is_set_up:
-            if is_async(self._setup):
-                await self._setup()  # type: ignore[misc] # `is_async` says so
-            else:
-                await in_thread(self._setup, name="setup")
+            try:
+                await _set_up(self._setup)
+            except Exception as error:
+                self.setup_error = error
+                raise
         self._is_set_up = True
 
     async def run(self) -> None:
@@ -197,6 +200,13 @@ class Node:
         from lingua_scheduler.sdk.nodes.cli import main  # noqa: PLC0415 - only a program needs it
 
         raise SystemExit(main(self, arguments))
+
+
+async def _set_up(function: Callable[[], Any]) -> None:
+    if is_async(function):
+        await function()
+    else:
+        await in_thread(function, name="setup")
 
 
 def _declaration(
