@@ -141,6 +141,7 @@ async def test_a_handler_that_blocks_runs_in_a_thread_and_may_speak_from_there(h
         (asyncio.CancelledError(), "HANDLER_FAILED: CancelledError"),
         (JobError("BAD_AUDIO", "too short"), "BAD_AUDIO: too short"),
         (Odd("no Exception at all"), "HANDLER_FAILED: Odd: no Exception at all"),
+        (GeneratorExit(), "HANDLER_FAILED: GeneratorExit"),
     ],
 )
 @pytest.mark.parametrize("blocks", [False, True])
@@ -158,6 +159,16 @@ async def test_a_handler_that_raises_fails_its_job(
     async with house.open(), running(node_at(house.port, handler)):
         job = await done(house)
     assert (job["state"], job["reason"]) == ("FAILED", reason)
+
+
+async def test_nobody_is_at_the_terminal_of_a_thread(server: Server) -> None:
+    def fail(_: Job) -> None:
+        raise KeyboardInterrupt("by a library")
+
+    async with House(server.url, **NO_RETRY).open() as house, running(node_at(house.port, fail)) as (serving,):
+        job = await done(house)
+        assert not serving.done()
+    assert (job["state"], job["reason"]) == ("FAILED", "HANDLER_FAILED: KeyboardInterrupt: by a library")
 
 
 @pytest.mark.parametrize(
@@ -252,15 +263,15 @@ async def has_load(house: House, load: dict[str, float]) -> bool:
     return said == load
 
 
-async def test_a_load_that_cannot_be_told_keeps_no_node_from_working(house: House) -> None:
-    asked = threading.Event()
-
+@pytest.mark.parametrize("raised", [OSError("no such device"), SystemExit(4), KeyboardInterrupt(), GeneratorExit()])
+async def test_a_load_that_cannot_be_told_keeps_no_node_from_working(
+    house: House, caplog: pytest.LogCaptureFixture, raised: BaseException
+) -> None:
     def broken() -> float:
-        asked.set()
-        raise OSError("no such device")
+        raise raised
 
     async with running(node_at(house.port, good, load_fn=broken)):
-        assert await asyncio.to_thread(asked.wait, PATIENCE_S)
+        await eventually(lambda: is_logged(caplog, "load_fn failed"))
         assert (await done(house))["state"] == "FINISHED"
 
 

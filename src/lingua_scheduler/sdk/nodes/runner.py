@@ -17,7 +17,7 @@ from lingua_scheduler.sdk._connect import close_socket, fetch_audio, open_socket
 from lingua_scheduler.sdk.client_errors import ClientError, Refused, Unreachable
 from lingua_scheduler.sdk.nodes.attempts import Begin, Ping, Say, Stop
 from lingua_scheduler.sdk.nodes.membership import ComeAgain, GiveUp, Joined, Leave, Note
-from lingua_scheduler.sdk.nodes.work import Work, in_thread, is_async
+from lingua_scheduler.sdk.nodes.work import Work, ends_all, in_thread, is_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -271,7 +271,12 @@ class Runner:
     async def _ask(self, load: Load) -> None:
         try:
             self._last_load = as_load(await call_load(load))
-        except Exception as error:  # noqa: BLE001 - a node that cannot say how busy it is can still work
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            # A node that cannot say how busy it is can still work.
+            if ends_all(error, blocks=not is_async(load)):
+                raise
             log.warning("load_fn failed", extra={"error": f"{type(error).__name__}: {error}"})
             self._last_load = None
 

@@ -65,6 +65,18 @@ async def in_thread(function: Callable[..., Any], *arguments: object, name: str)
     return returned
 
 
+def ends_all(error: BaseException, *, blocks: bool) -> bool:
+    """Whether it is no failure of what was called: somebody at the terminal, whom no thread hears, or the end of the
+    loop, which closes what still waits.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return not blocks
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        return False
+    return isinstance(error, GeneratorExit)
+
+
 async def call(handler: Handler, job: Job) -> object:
     """Call a handler as it wants to be called."""
     if is_async(handler):
@@ -155,9 +167,9 @@ class Work:
             answer: Answer = result_of(message, node_id, returned, took_ms())
         except asyncio.CancelledError as error:
             answer = failure_of(message, node_id, error, took_ms())
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
         except BaseException as error:
+            if ends_all(error, blocks=not self._is_async):
+                raise
             # Whatever it is: an attempt whose end nobody hears of would keep its slot for ever.
             if not isinstance(error, JobError) and not job.is_cancelled:
                 log.exception("the handler failed", extra={"job_id": job.job_id})
