@@ -74,6 +74,22 @@ async def test_a_wav_file_says_itself_what_it_is(house: House) -> None:
         assert len(await saying) == 1
 
 
+async def test_a_wav_file_of_floats_says_its_rate_too_and_one_that_does_not_is_an_error(house: House) -> None:
+    floats = bytearray(wav(48_000))
+    floats[20:22] = b"\x03\x00"
+    async with house.node() as node, Client(house.url) as client:
+        await node.register()
+        saying = asyncio.create_task(all_of(client.translate(bytes(floats), src="en", tgt="zh")))
+        job = await node.job()
+        assert (job["audio_format"], job["sample_rate"]) == ("wav", 48_000)
+        await node.result(job)
+        await saying
+        with pytest.raises(ValueError, match="does not say its sample rate"):
+            await all_of(client.translate(bytes(floats[:12]), src="en", tgt="zh"))
+        with pytest.raises(ValueError, match="sample_rate must be a whole number"):
+            await all_of(client.translate(TENTH, src="en", tgt="zh", sample_rate=0))
+
+
 async def test_translations_one_after_the_other_share_a_session_and_others_do_not_wait(house: House) -> None:
     async with house.node() as node, Client(house.url) as client:
         await node.register(slots=4)

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import io
 import secrets
-import wave
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypedDict
 
 import msgspec
 
+from lingua_scheduler.core.ids import check_int
 from lingua_scheduler.core.traces import trace_in
 from lingua_scheduler.protocol.options import Options, Pipeline
 from lingua_scheduler.protocol.session import SessionInit, Utterance
@@ -31,6 +30,7 @@ from lingua_scheduler.sdk.client_items import Missing, Partial, Result
 from lingua_scheduler.sdk.client_link import Link
 from lingua_scheduler.sdk.client_session import MAX_HELD_BYTES, Conversation
 from lingua_scheduler.sdk.client_stream import Stream
+from lingua_scheduler.sdk.client_wav import RATES, RIFF, wav_rate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from lingua_scheduler.protocol.session import AudioFormat
 
 SAMPLE_RATE: Final = 16_000
-_RIFF: Final = b"RIFF"
 
 
 class Wishes(TypedDict, total=False):
@@ -131,14 +130,15 @@ class Client:
         speak: bool,
         wishes: Wishes,
     ) -> AsyncGenerator[Partial | Result, None]:
+        kind = audio_format or ("wav" if audio[:4] == RIFF else "pcm16")
         said = Utterance(
             audio=base64.b64encode(audio).decode(),
             utterance_index=0,
             manual_cut=True,
             src_lang=src,
             tgt_lang=tgt,
-            audio_format=audio_format or ("wav" if audio[:4] == _RIFF else "pcm16"),
-            sample_rate=sample_rate or _rate_of(audio),
+            audio_format=kind,
+            sample_rate=_rate_of(audio, kind) if sample_rate is None else check_int("sample_rate", sample_rate, *RATES),
             traceparent=parent,
             **{"trace_id": trace_in(parent) or secrets.token_hex(16)} | _wished(wishes, speak=speak),
         )
@@ -242,13 +242,9 @@ def _wished(wishes: Wishes, *, speak: bool) -> dict[str, Any]:
     return said
 
 
-def _rate_of(audio: bytes) -> int:
+def _rate_of(audio: bytes, kind: AudioFormat) -> int:
     """What a wav file says of itself; else the usual."""
-    try:
-        with wave.open(io.BytesIO(audio)) as file:
-            return int(file.getframerate())
-    except (wave.Error, EOFError):
-        return SAMPLE_RATE
+    return wav_rate(audio) if kind == "wav" else SAMPLE_RATE
 
 
 def _check_size(size: int, link: Link) -> None:
