@@ -259,6 +259,15 @@ async def test_a_token_that_cannot_be_one_is_told_in_one_line_without_it(house: 
         assert (code, out, err.count("\n"), said in err, "RET" in err) == (2, "", 1, True, False)
 
 
+async def test_an_address_of_the_environment_counts_only_where_it_is_needed(house: House) -> None:
+    file, wrong = EXAMPLES / "echo_node.py", {"LINGUA_URL": "ftp://x", "LINGUA_NODE_ID": ""}
+    code, out, err = await ran(sys.executable, file, "start", **wrong)
+    assert (code, out, err.count("\n"), "is not the address of a scheduler" in err) == (2, "", 1, True)
+    async with started(file, "start", "--url", house.url, **wrong) as node:
+        await node.line('"joined"')
+        assert await node.end(signal.SIGTERM) == 0
+
+
 async def test_a_token_may_end_its_line(server: Any) -> None:
     token = "0123456789abcdef"  # noqa: S105 - of this test
     async with House(server.url, **{"auth.node_tokens": [f"fleet:{token}"]}).open() as house:

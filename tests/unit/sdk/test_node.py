@@ -62,6 +62,13 @@ def test_the_environment_names_what_the_code_does_not(monkeypatch: pytest.Monkey
     monkeypatch.setenv("LINGUA_NODE_ID", "from-outside")
     assert Node(["en"]).node_id == "from-outside"
     assert Node(["en"], node_id="mine").node_id == "mine"
+    monkeypatch.setenv("LINGUA_NODE_ID", "")
+    assert Node(["en"]).node_id is None
+    monkeypatch.setenv("LINGUA_URL", "http://elsewhere:1")
+    assert (str(Node(["en"]).address), str(Node(["en"], url="here:2").address)) == (
+        "http://elsewhere:1",
+        "http://here:2",
+    )
 
 
 def test_a_node_has_one_handler() -> None:

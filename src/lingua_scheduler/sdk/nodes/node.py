@@ -12,7 +12,7 @@ from lingua_scheduler.core.ids import check_id, check_int
 from lingua_scheduler.core.node import MAX_SLOTS
 from lingua_scheduler.protocol.node import NodeRegister
 from lingua_scheduler.protocol.registration import Services
-from lingua_scheduler.sdk._address import address_of
+from lingua_scheduler.sdk._address import Address, address_of
 from lingua_scheduler.sdk._connect import checked_token, token_of, version_of_us
 from lingua_scheduler.sdk.client_errors import ClientError
 from lingua_scheduler.sdk.nodes.attempts import Attempts
@@ -61,10 +61,10 @@ class Node:
         """
         if audio not in _FEATURES:
             raise ValueError(f"audio is one of {', '.join(_FEATURES)}, not {audio!r}")
-        named = node_id or os.environ.get("LINGUA_NODE_ID")
+        named = node_id or os.environ.get("LINGUA_NODE_ID") or None
         self.node_id = None if named is None else check_id("node_id", named)
         self.max_jobs = check_int("max_jobs", max_jobs, 1, MAX_SLOTS)
-        self.address = address_of(url)
+        self._address = Address.parse(url) if url else None
         self.drain_s = drain_s
         self._token = checked_token(token)
         self._audio = audio
@@ -83,6 +83,15 @@ class Node:
         #: Why it has ended, when it has.
         self._why_out: Exception = ClientError("NODE_STOPPED", STOPPED)
         self.declaration = _declaration(semantic, asr, tts, pairs, self.max_jobs, services, labels, public, audio)
+
+    @property
+    def address(self) -> Address:
+        """Where it goes. Whether LINGUA_URL is an address counts only where it is asked for."""
+        return self._address or address_of(None)
+
+    @address.setter
+    def address(self, address: Address) -> None:
+        self._address = address
 
     def job(self, handler: H) -> H:
         """The handler: it takes a job and returns its result. `async def`, or a plain `def`, which runs in a thread."""
@@ -130,7 +139,7 @@ class Node:
             self._is_known.set()
 
     async def _run(self) -> None:
-        handler, token = self.handler, token_of(self._token)
+        handler, address, token = self.handler, self.address, token_of(self._token)
         attempts = Attempts(self.max_jobs, takes_frames=self._audio == "frame")
         membership = Membership(self.declaration_of(), attempts)
         await self.prepare()
@@ -140,7 +149,7 @@ class Node:
             membership,
             attempts,
             handler,
-            address=self.address,
+            address=address,
             token=token,
             drain_s=self.drain_s,
             load=self._load_fn,
