@@ -5,6 +5,7 @@ It is a process of its own that never imports the file, so that a mistake in it 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 #: The child of a reloader knows that it is one.
 UNDER_RELOAD: Final = "LINGUA_NODE_RELOADS"
 _LOOK_S: Final = 0.3
-#: How long a node may take to end its jobs before the next one begins.
-_DRAIN_S: Final = 10.0
+#: A node that takes longer to end its jobs is told of. It is waited for: it knows itself how long it may (`drain_s`).
+_LONG_S: Final = 10.0
 #: More files than these are not looked at.
 _MAX_FILES: Final = 2_000
 
@@ -128,11 +129,10 @@ class Reloader:
         assert self._child is not None  # noqa: S101 - it was started
         if not self._signals and self._child.poll() is None:
             self._child.send_signal(signal.SIGTERM)
-        try:
-            return self._child.wait(None if self._signals else _DRAIN_S)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            return self._child.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._child.wait(_LONG_S)
+        _say("the node still ends its jobs; Ctrl-C ends it at once")
+        return self._child.wait()
 
 
 def _say(text: str) -> None:
