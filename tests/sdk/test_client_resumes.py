@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from lingua_scheduler.front.socket import RETURN_MS
-from lingua_scheduler.sdk import Client
+from lingua_scheduler.sdk import Client, client_idle
 from lingua_scheduler.sdk.client_errors import SessionLost, Unreachable
 from lingua_scheduler.sdk.client_items import Result
 from tests.support.house import House, Scheduler, empty, eventually, is_away, no_session_is_left
@@ -200,6 +200,16 @@ async def test_whoever_cannot_come_back_gives_up(house: House, network: Proxy) -
         with pytest.raises(Unreachable) as caught:
             await anext(stream)
         assert caught.value.retryable
+
+
+async def test_whoever_has_nothing_in_hand_leaves_a_scheduler_that_is_gone_at_once(
+    house: House, network: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del house
+    monkeypatch.setattr(client_idle, "_LEAVE_S", 10 * PATIENCE_S)
+    async with asyncio.timeout(PATIENCE_S), Client(network.http):
+        network.sever()
+        await network.refused_more_than(0)
 
 
 async def test_a_scheduler_that_restarts_costs_no_result(store: Server) -> None:

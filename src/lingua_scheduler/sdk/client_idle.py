@@ -55,6 +55,7 @@ class Idle:
             self._leave(link)
 
     def _leave(self, link: Link) -> None:
-        leaving = asyncio.create_task(link.close(_LEAVE_S))
+        # One that is just then without a connection has nothing that is worth another.
+        leaving = asyncio.create_task(link.close(_LEAVE_S) if link.conversation.is_open else link.hang_up())
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
