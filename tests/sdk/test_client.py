@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,8 @@ from tests.support.meddling import hold_back
 from tests.support.sdk_clients import TENTH, all_of, ends, translated, wav
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.people import Node
     from tests.support.servers import Server
 
@@ -237,6 +239,28 @@ async def test_a_token_is_shown_and_a_wrong_one_is_told_at_once(server: Server) 
             assert (caught.value.code, caught.value.retryable) == ("UNAUTHENTICATED", False)
             assert caught.value.detail.endswith("(give a token as token=)")
             assert caught.value.trace_id
+
+
+async def test_what_cannot_be_right_is_told_where_it_is_asked_for(house: House, tmp_path: Path) -> None:
+    async with Client(house.url) as client:
+        with pytest.raises(TypeError, match=r"audio is bytes, not PosixPath; .*read_bytes\(\)"):
+            await all_of(client.translate(tmp_path, src="en", tgt="zh"))  # type: ignore[arg-type] # that is asked here
+        with pytest.raises(ValueError, match="codec is one of pcm16, opus, not 'mp3'"):
+            client.stream("en", "zh", codec="mp3")  # type: ignore[arg-type] # as above
+
+
+async def test_options_are_understood_as_they_are_on_the_wire(house: House) -> None:
+    async with house.node() as node, Client(house.url) as client:
+        await node.register()
+        options: Any = {"wait_ms": 10_000}
+        saying = asyncio.create_task(all_of(client.translate(TENTH, src="en", tgt="zh", speak=True, options=options)))
+        job = await node.job()
+        assert job["pipeline"]["use_tts"] is True
+        await node.result(job)
+        await saying
+        options = {"wait_ms": "long"}
+        with pytest.raises(ValueError, match="wait_ms"):
+            await all_of(client.translate(TENTH, src="en", tgt="zh", speak=True, options=options))
 
 
 async def test_nobody_there_is_an_error_that_may_go_away() -> None:

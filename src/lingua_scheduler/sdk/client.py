@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lingua_scheduler.protocol.session import AudioFormat
 
 SAMPLE_RATE: Final = 16_000
+_CODECS: Final = ("pcm16", "opus")
 
 
 class Wishes(TypedDict, total=False):
@@ -130,6 +131,8 @@ class Client:
         speak: bool,
         wishes: Wishes,
     ) -> AsyncGenerator[Partial | Result, None]:
+        if not isinstance(audio, bytes | bytearray | memoryview):
+            raise TypeError(f"audio is bytes, not {type(audio).__name__}; of a file, those of Path(…).read_bytes()")
         kind = audio_format or ("wav" if audio[:4] == RIFF else "pcm16")
         said = Utterance(
             audio=base64.b64encode(audio).decode(),
@@ -186,6 +189,8 @@ class Client:
 
         `pcm16`: 16-bit samples at 16 kHz, mono. `opus`: packets of 20 ms, each behind its length (u16, low byte first).
         """
+        if codec not in _CODECS:
+            raise ValueError(f"codec is one of {', '.join(_CODECS)}, not {codec!r}")
         init = SessionInit(
             src_lang=src,
             tgt_lang=tgt,
@@ -238,7 +243,8 @@ class Client:
 def _wished(wishes: Wishes, *, speak: bool) -> dict[str, Any]:
     said: dict[str, Any] = dict(wishes)
     if speak:
-        said["options"] = msgspec.structs.replace(wishes.get("options", Options()), require_tts=True)
+        options = msgspec.convert(wishes.get("options", Options()), Options)
+        said["options"] = msgspec.structs.replace(options, require_tts=True)
     return said
 
 
