@@ -371,3 +371,10 @@ async def test_a_node_needs_none_of_what_the_server_needs(house: House, bare: Pa
     async with started("-S", "-W", "error", bare.parent / "echo.py", "dev", "--url", house.url, **path) as node:
         await node.line("joined")
         assert await node.end(signal.SIGTERM) == 0
+
+
+async def test_the_command_says_what_it_needs_where_only_a_node_is_at_home(bare: Path) -> None:
+    command = "from lingua_scheduler.operate.cli import main; main()"
+    code, out, err = await ran(sys.executable, "-S", "-c", command, "new", "node", "x.py", PYTHONPATH=str(bare))
+    said = "lingua: this command needs what a server needs: pip install lingua-scheduler\n"
+    assert (code, out, err) == (2, "", said)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from importlib.metadata import version
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+try:
+    import typer
+except ModuleNotFoundError:
+    # Where only the SDK is at home there is this command, too.
+    sys.stderr.write("lingua: this command needs what a server needs: pip install lingua-scheduler\n")
+    raise SystemExit(2) from None
 
 from lingua_scheduler.config import ConfigError, load
 from lingua_scheduler.config.load import shown
