@@ -356,6 +356,24 @@ async def test_after_a_busy_moment_only_a_few_sessions_are_kept(page: Page, hous
         await eventually(lambda: has_sessions(house, 0))
 
 
+async def test_who_leaves_while_the_network_is_gone_does_not_come_back(
+    page: Page, house: House, network: Proxy
+) -> None:
+    async with house.node() as node:
+        await node.register(slots=1)
+        await load(page, network.port)
+        saying = asyncio.create_task(
+            page.evaluate("gather(client.translate(sdk.silence(100), {src: 'en', tgt: 'zh'}))")
+        )
+        await node.result(await node.job())
+        await saying
+        await page.evaluate("() => { client.onState = state => states.push(state.name); window.states = []; }")
+        network.sever()
+        await until(page, "states.includes('lost')")
+        await page.evaluate("client.close()")
+        assert await page.evaluate("states.at(-1)") == "closed"
+
+
 async def has_sessions(house: House, number: int) -> bool:
     return len(house.serving.desk.sessions) == number
 

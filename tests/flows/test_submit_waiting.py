@@ -327,7 +327,7 @@ async def test_a_caller_that_goes_away_leaves_nothing_behind(world: World) -> No
 async def test_a_caller_that_goes_away_in_the_tick_in_which_its_job_is_asked_for_has_none(
     world: World, begins: Callable[[Any], Walk | Answer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is asked for in one tick goes out in an order of its own, a cancel before a dispatch."""
+    """What is asked for in one tick goes out in an order of its own."""
     await join(world, "n1")
     run, over = world.engine.run, asyncio.Event()
 

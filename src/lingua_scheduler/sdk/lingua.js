@@ -131,10 +131,13 @@ class Link {
 
   /** That it was all. A socket that is closed before the scheduler has said the same leaves the session there. */
   async sayGoodbye() {
+    if (!this.talk.isOpen) return this.hangUp();
     this.talk.close();
     this.ring();
-    this.#timers.push(setTimeout(() => this.hangUp(), LEAVE_MS));
+    // Not one of the timers of a socket: it may be lost meanwhile.
+    const late = setTimeout(() => this.hangUp(), LEAVE_MS);
     await this.until(() => this.talk.isOver).catch(() => {});
+    clearTimeout(late);
     this.hangUp();
   }
 

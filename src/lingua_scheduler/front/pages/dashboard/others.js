@@ -36,7 +36,8 @@ const ask = async () => {
   const words = nodes.peek().size < total ? written.peek().filter(word => unknown.get(word) !== total && !isTold(word)).slice(0, MOST_ASKED) : [];
   const before = new Map(others.peek().map(node => [node.node_id, node]));
   const found = await Promise.all(words.map(word => call("GET", pathOf(word)).then(asTold, error => {
-    if (!error.code) return before.get(word);
+    // Whatever else was said, the node may be there.
+    if (error.code !== "UNKNOWN_NODE" && error.code !== "INVALID_MESSAGE") return before.get(word);
     unknown.set(word, total);
     return undefined;
   })));
